@@ -1,0 +1,117 @@
+/**
+ * Paths: bytes on disk ↔ strings in JavaScript, and the normal form of a path that a caller names.
+ *
+ * A byte that isn't part of valid UTF-8 stands as a lone surrogate U+DC80–U+DCFF (Python's PEP 383), which no valid
+ * UTF-8 decodes to; so decode and encode are each other's inverse. Imports `errors` and `types` only.
+ */
+import { isAbsolute, relative, sep } from 'node:path';
+import { TakebackError } from './errors.ts';
+import type { RelPath } from './types.ts';
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** Length of the valid UTF-8 sequence that starts at `i`, or 0. Surrogates and overlong forms are invalid. */
+function sequenceLength(bytes: Uint8Array, i: number): number {
+  const a = bytes[i] as number;
+  const length = a < 0x80 ? 1 : a >= 0xc2 && a <= 0xdf ? 2 : a >= 0xe0 && a <= 0xef ? 3 : a >= 0xf0 && a <= 0xf4 ? 4 : 0;
+  if (length === 0 || i + length > bytes.length) return 0;
+  try {
+    utf8.decode(bytes.subarray(i, i + length));
+    return length;
+  } catch {
+    return 0;
+  }
+}
+
+/** Bytes of a name → string; bytes that aren't UTF-8 become lone surrogates. */
+export function decodeName(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    let out = '';
+    for (let i = 0; i < bytes.length; ) {
+      const length = sequenceLength(bytes, i);
+      if (length === 0) {
+        out += String.fromCharCode(0xdc00 + (bytes[i] as number));
+        i += 1;
+      } else {
+        out += utf8.decode(bytes.subarray(i, i + length));
+        i += length;
+      }
+    }
+    return out;
+  }
+}
+
+/**
+ * String → bytes of a name; the inverse of {@link decodeName}.
+ *
+ * @throws {TakebackError} `ERR_INVALID_ARGUMENT` for a NUL, or a lone surrogate that stands for no byte
+ */
+export function encodeName(name: string): Buffer {
+  if (name.includes('\0')) throw new TakebackError('ERR_INVALID_ARGUMENT', `a path holds a NUL character: ${JSON.stringify(name)}`);
+  if (name.isWellFormed()) return Buffer.from(name, 'utf8');
+  const parts: Buffer[] = [];
+  for (const char of name) {
+    const code = char.codePointAt(0) as number;
+    if (code >= 0xdc80 && code <= 0xdcff) parts.push(Buffer.from([code - 0xdc00]));
+    else if (code >= 0xd800 && code <= 0xdfff) {
+      throw new TakebackError('ERR_INVALID_ARGUMENT', `a path holds a lone surrogate: ${JSON.stringify(name)}`);
+    } else parts.push(Buffer.from(char, 'utf8'));
+  }
+  return Buffer.concat(parts);
+}
+
+/** Orders paths by their bytes, as the backends do. UTF-16 order differs from it above U+FFFF. */
+export function comparePaths(a: string, b: string): number {
+  return a === b ? 0 : Buffer.compare(encodeName(a), encodeName(b));
+}
+
+/** Marks a string that is known to be normal (from a backend or the store). */
+export function asRelPath(path: string): RelPath {
+  return path as RelPath;
+}
+
+/**
+ * Normalises a path that a caller named: drops `.`, empty parts and a trailing slash, and nothing else. No trim, no
+ * Unicode form, no pattern; a backslash is a character outside Windows. `..` is resolved within the path.
+ *
+ * @param root absolute path of the root, for absolute input; the caller's spelling and the real one may both be given
+ * @throws {TakebackError} `ERR_OUTSIDE_ROOT`, or `ERR_INVALID_ARGUMENT` for an empty string or a NUL
+ */
+export function toRelPath(input: string, roots: readonly string[]): RelPath {
+  if (typeof input !== 'string' || input === '') {
+    throw new TakebackError('ERR_INVALID_ARGUMENT', 'a path must be a non-empty string, relative to the root or absolute inside it');
+  }
+  encodeName(input);
+  let path = input;
+  if (isAbsolute(input)) {
+    const inside = roots.map((root) => relative(root, input)).find((r) => !isAbsolute(r) && r !== '..' && !r.startsWith(`..${sep}`));
+    if (inside === undefined) throw outside(input);
+    path = inside;
+  }
+  if (sep === '\\') path = path.replaceAll('\\', '/');
+  const parts: string[] = [];
+  for (const part of path.split('/')) {
+    if (part === '' || part === '.') continue;
+    if (part === '..') {
+      if (parts.pop() === undefined) throw outside(input);
+    } else parts.push(part);
+  }
+  return parts.join('/') as RelPath;
+}
+
+function outside(input: string): TakebackError {
+  return new TakebackError('ERR_OUTSIDE_ROOT', `path is outside the root: ${input}. Give a path inside the root.`, { path: input as RelPath });
+}
+
+/** True where `path` is `folder` or lies below it. */
+export function isWithin(path: RelPath, folder: RelPath): boolean {
+  return folder === '' || path === folder || path.startsWith(`${folder}/`);
+}
+
+/** The folder that holds `path`; `''` for a name in the root. */
+export function parentOf(path: RelPath): RelPath {
+  const at = path.lastIndexOf('/');
+  return (at < 0 ? '' : path.slice(0, at)) as RelPath;
+}

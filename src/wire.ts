@@ -1,0 +1,272 @@
+/**
+ * The one binary form of versions, changes and paths: in rows, manifests, journals and across N-API (docs/formats.md).
+ * Little-endian, no padding. A reader never trusts a length: what doesn't fit throws `ERR_STORE_CORRUPT`.
+ *
+ * Pure. Imports `types`, `errors`, `rel-path` only. `native/src/wire.rs` is its twin; `test/wire.test.ts` holds vectors for both.
+ */
+import { TakebackError } from './errors.ts';
+import { asRelPath, decodeName, encodeName } from './rel-path.ts';
+import type { Change, FileKind, Hash, RelPath, SpecialType, StatKey, UncoveredReason, Version } from './types.ts';
+
+export const FILE_KINDS: readonly FileKind[] = ['file', 'symlink', 'dir', 'fifo', 'socket', 'char', 'block', 'other'];
+export const SPECIAL_TYPES: readonly SpecialType[] = ['fifo', 'socket', 'char', 'block', 'other'];
+export const UNCOVERED_REASONS: readonly UncoveredReason[] = [
+  'too-large',
+  'unreadable',
+  'secret',
+  'ignored',
+  'unstable',
+  'out-of-time',
+  'git',
+  'mount',
+];
+
+const KIND = { absent: 0, file: 1, symlink: 2, dir: 3, special: 4, uncovered: 5 } as const;
+
+export class Writer {
+  #buffer = Buffer.allocUnsafe(256);
+  #length = 0;
+
+  #room(bytes: number): number {
+    const at = this.#length;
+    this.#length += bytes;
+    if (this.#length > this.#buffer.length) {
+      const bigger = Buffer.allocUnsafe(Math.max(this.#buffer.length * 2, this.#length));
+      this.#buffer.copy(bigger, 0, 0, at);
+      this.#buffer = bigger;
+    }
+    return at;
+  }
+  u8(value: number): this {
+    const at = this.#room(1);
+    this.#buffer.writeUInt8(value, at);
+    return this;
+  }
+  u32(value: number): this {
+    const at = this.#room(4);
+    this.#buffer.writeUInt32LE(value, at);
+    return this;
+  }
+  u64(value: bigint | number): this {
+    const at = this.#room(8);
+    this.#buffer.writeBigUInt64LE(BigInt(value), at);
+    return this;
+  }
+  i64(value: bigint): this {
+    const at = this.#room(8);
+    this.#buffer.writeBigInt64LE(value, at);
+    return this;
+  }
+  /** Bytes without a length. */
+  raw(bytes: Uint8Array): this {
+    const at = this.#room(bytes.length);
+    this.#buffer.set(bytes, at);
+    return this;
+  }
+  /** u32 length, then the bytes. */
+  bytes(bytes: Uint8Array): this {
+    return this.u32(bytes.length).raw(bytes);
+  }
+  name(name: string): this {
+    return this.bytes(encodeName(name));
+  }
+  hash(hash: Hash): this {
+    return this.raw(Buffer.from(hash, 'hex'));
+  }
+  /** A copy of what was written. */
+  done(): Buffer {
+    return Buffer.from(this.#buffer.subarray(0, this.#length));
+  }
+}
+
+export class Reader {
+  readonly #buffer: Buffer;
+  #at = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  }
+  get left(): number {
+    return this.#buffer.length - this.#at;
+  }
+  #take(bytes: number): number {
+    if (bytes > this.left) throw new TakebackError('ERR_STORE_CORRUPT', `a stored record ends ${bytes - this.left} bytes early`);
+    const at = this.#at;
+    this.#at += bytes;
+    return at;
+  }
+  u8(): number {
+    return this.#buffer.readUInt8(this.#take(1));
+  }
+  u32(): number {
+    return this.#buffer.readUInt32LE(this.#take(4));
+  }
+  u64(): bigint {
+    return this.#buffer.readBigUInt64LE(this.#take(8));
+  }
+  i64(): bigint {
+    return this.#buffer.readBigInt64LE(this.#take(8));
+  }
+  raw(length: number): Buffer {
+    const at = this.#take(length);
+    return this.#buffer.subarray(at, at + length);
+  }
+  bytes(): Buffer {
+    return this.raw(this.u32());
+  }
+  name(): string {
+    return decodeName(this.bytes());
+  }
+  hash(): Hash {
+    return this.raw(16).toString('hex');
+  }
+}
+
+function oneOf<T>(list: readonly T[], index: number, what: string): T {
+  const value = list[index];
+  if (value === undefined) throw new TakebackError('ERR_STORE_CORRUPT', `a stored record holds an unknown ${what}: ${index}`);
+  return value;
+}
+
+export function writeStat(writer: Writer, stat: StatKey): void {
+  writer.u8(FILE_KINDS.indexOf(stat.kind)).u32(stat.mode).u64(stat.size);
+  writer.i64(stat.mtimeNs).i64(stat.ctimeNs).u64(stat.ino).u64(stat.dev);
+}
+
+export function readStat(reader: Reader): StatKey {
+  return {
+    kind: oneOf(FILE_KINDS, reader.u8(), 'file kind'),
+    mode: reader.u32(),
+    size: Number(reader.u64()),
+    mtimeNs: reader.i64(),
+    ctimeNs: reader.i64(),
+    ino: reader.u64(),
+    dev: reader.u64(),
+  };
+}
+
+export function writeVersion(writer: Writer, version: Version): void {
+  writer.u8(KIND[version.kind]);
+  switch (version.kind) {
+    case 'absent':
+      return;
+    case 'file':
+      writer.u32(version.mode).u64(version.size).hash(version.content);
+      return;
+    case 'symlink':
+      writer.name(version.target);
+      return;
+    case 'dir':
+      writer.u32(version.mode);
+      return;
+    case 'special':
+      writer.u8(SPECIAL_TYPES.indexOf(version.type)).u64(version.ino);
+      return;
+    case 'uncovered':
+      writer.u8(UNCOVERED_REASONS.indexOf(version.reason));
+      writeStat(writer, version.stat);
+  }
+}
+
+export function readVersion(reader: Reader): Version {
+  const kind = reader.u8();
+  switch (kind) {
+    case KIND.absent:
+      return { kind: 'absent' };
+    case KIND.file:
+      return { kind: 'file', mode: reader.u32(), size: Number(reader.u64()), content: reader.hash() };
+    case KIND.symlink:
+      return { kind: 'symlink', target: reader.name() };
+    case KIND.dir:
+      return { kind: 'dir', mode: reader.u32() };
+    case KIND.special:
+      return { kind: 'special', type: oneOf(SPECIAL_TYPES, reader.u8(), 'special type'), ino: reader.u64() };
+    case KIND.uncovered:
+      return { kind: 'uncovered', reason: oneOf(UNCOVERED_REASONS, reader.u8(), 'reason'), stat: readStat(reader) };
+    default:
+      throw new TakebackError('ERR_STORE_CORRUPT', `a stored record holds an unknown version kind: ${kind}`);
+  }
+}
+
+export function encodeVersion(version: Version): Buffer {
+  const writer = new Writer();
+  writeVersion(writer, version);
+  return writer.done();
+}
+
+export function decodeVersion(bytes: Uint8Array): Version {
+  return readVersion(new Reader(bytes));
+}
+
+/** Two versions are equal where their encodings are; `uncovered` only where the stat keys are equal, never to a file. */
+export function sameVersion(a: Version, b: Version): boolean {
+  if (a === b) return true;
+  if (a.kind !== b.kind) return false;
+  switch (a.kind) {
+    case 'absent':
+      return true;
+    case 'file':
+      return b.kind === 'file' && a.content === b.content && a.mode === b.mode && a.size === b.size;
+    case 'symlink':
+      return b.kind === 'symlink' && a.target === b.target;
+    case 'dir':
+      return b.kind === 'dir' && a.mode === b.mode;
+    default:
+      return encodeVersion(a).equals(encodeVersion(b));
+  }
+}
+
+/** Change list: u32 count, then path, before, after, u8 flags. */
+export function encodeChanges(changes: readonly Change[]): Buffer {
+  const writer = new Writer().u32(changes.length);
+  for (const change of changes) {
+    writer.name(change.path);
+    writeVersion(writer, change.before);
+    writeVersion(writer, change.after);
+    writer.u8(change.flags);
+  }
+  return writer.done();
+}
+
+export function decodeChanges(bytes: Uint8Array): Change[] {
+  const reader = new Reader(bytes);
+  const count = reader.u32();
+  const out: Change[] = [];
+  for (let i = 0; i < count; i++) {
+    out.push({ path: asRelPath(reader.name()), before: readVersion(reader), after: readVersion(reader), flags: reader.u8() });
+  }
+  return out;
+}
+
+/** Version list (manifests, catch-up): u32 count, then path and version. */
+export function encodeVersions(entries: readonly { path: RelPath; version: Version }[]): Buffer {
+  const writer = new Writer().u32(entries.length);
+  for (const entry of entries) {
+    writer.name(entry.path);
+    writeVersion(writer, entry.version);
+  }
+  return writer.done();
+}
+
+export function decodeVersions(bytes: Uint8Array): { path: RelPath; version: Version }[] {
+  const reader = new Reader(bytes);
+  const count = reader.u32();
+  const out: { path: RelPath; version: Version }[] = [];
+  for (let i = 0; i < count; i++) out.push({ path: asRelPath(reader.name()), version: readVersion(reader) });
+  return out;
+}
+
+/** Path list: u32 count, then names. */
+export function encodePaths(paths: readonly string[]): Buffer {
+  const writer = new Writer().u32(paths.length);
+  for (const path of paths) writer.name(path);
+  return writer.done();
+}
+
+export function decodePaths(bytes: Uint8Array): RelPath[] {
+  const reader = new Reader(bytes);
+  const count = reader.u32();
+  const out: RelPath[] = [];
+  for (let i = 0; i < count; i++) out.push(asRelPath(reader.name()));
+  return out;
+}

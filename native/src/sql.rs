@@ -1,0 +1,1 @@
+//! SQLite on a thread of its own.

@@ -45,13 +45,10 @@ impl ToSql for Param<'_> {
 impl Database {
     /// Opens the file, making it (0600) where missing. SQLite gives its companion files the same mode.
     pub fn open(file: &Path, busy_timeout: Duration) -> Result<Self> {
-        let made = std::fs::OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(file);
-        made.doing_at("open the database", file.as_os_str().as_encoded_bytes())?;
+        match make(file) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            failed => failed.doing_at("make the database", file.as_os_str().as_encoded_bytes())?,
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags).map_err(fault)?;
         connection.busy_timeout(busy_timeout).map_err(fault)?;

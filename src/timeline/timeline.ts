@@ -220,7 +220,10 @@ export interface Timeline {
 
   boundary(session: number, boundaryId: string): Promise<BoundaryRecord | null>;
   /** Newest first. Live ones only, unless `all`. */
-  boundaries(session: number, options?: { limit?: number; beforeSeq?: number; all?: boolean }): Promise<BoundaryRecord[]>;
+  boundaries(
+    session: number,
+    options?: { limit?: number; beforeSeq?: number; all?: boolean },
+  ): Promise<BoundaryRecord[]>;
   /** Live boundaries of every session, oldest first. */
   liveBoundaries(): Promise<BoundaryRecord[]>;
 

@@ -24,11 +24,11 @@ export interface DataDirHost {
 export function defaultDataDir(
   host: DataDirHost = { env: process.env, platform: process.platform, home: homedir() },
 ): string {
-  const xdg = host.env['XDG_STATE_HOME'];
+  const xdg = host.env.XDG_STATE_HOME;
   if (xdg !== undefined && isAbsolute(xdg)) return join(xdg, 'takeback');
   if (host.platform === 'darwin') return join(host.home, 'Library', 'Application Support', 'takeback');
   if (host.platform === 'win32') {
-    return join(host.env['LOCALAPPDATA'] ?? join(host.home, 'AppData', 'Local'), 'takeback');
+    return join(host.env.LOCALAPPDATA ?? join(host.home, 'AppData', 'Local'), 'takeback');
   }
   return join(host.home, '.local', 'state', 'takeback');
 }

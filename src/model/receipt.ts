@@ -6,7 +6,8 @@
  * refused or failed: one that the backend passed over is refused, one that it didn't answer for has failed.
  */
 import type { ApplyOutcome } from '../backend/backend.ts';
-import type { EntryReason, Receipt, ReceiptEntry, RelPath } from '../types.ts';
+import { comparePaths } from '../rel-path.ts';
+import type { EntryReason, Receipt, ReceiptEntry, RelPath, UncoveredPath } from '../types.ts';
 import { isHidden, planUncovered, publicEntry } from './plan.ts';
 import type { ModelEntry, ReceiptInput, SettledReceipt } from './types.ts';
 import { hashText } from './version.ts';
@@ -62,7 +63,7 @@ export function buildReceipt(input: ReceiptInput): SettledReceipt {
     skipped: lines('skipped'),
     failed: lines('failed'),
     irreversible: input.irreversible,
-    uncovered: planUncovered(input.plan),
+    uncovered: uncoveredOf(input, ends),
     notes: input.notes,
   };
   return {
@@ -71,6 +72,17 @@ export function buildReceipt(input: ReceiptInput): SettledReceipt {
     settledAll,
     wrote: ends.some((end) => end.wrote),
   };
+}
+
+/** Those that the plan refused, and those that turned out to be uncovered when the write came. */
+function uncoveredOf(input: ReceiptInput, ends: readonly End[]): UncoveredPath[] {
+  const late = new Set(
+    ends.filter((end) => end.place === 'refused' && end.entry.action !== 'refuse').map((end) => end.entry.path),
+  );
+  const found = input.outcomes.flatMap(({ path, found }): UncoveredPath[] =>
+    found?.kind === 'uncovered' && late.has(path) ? [{ path, reason: found.reason }] : [],
+  );
+  return [...planUncovered(input.plan), ...found].sort((a, b) => comparePaths(a.path, b.path));
 }
 
 function endOf(entry: ModelEntry, outcome: ApplyOutcome | undefined): End {

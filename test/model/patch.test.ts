@@ -82,11 +82,12 @@ function expectApplies(path: string, before: PatchSide, after: PatchSide, binary
   put(path, before);
   apply(patch.bytes);
   expect(seen(path), `forwards: ${patch.bytes}`).toEqual(wanted(after));
-  // `git apply --reverse` makes a mess of a type change, in git's own patches too: it keeps their order.
-  const turned = [before, after].filter((side) => side.version.kind === 'symlink').length === 1;
-  if (turned && before !== NONE && after !== NONE) return put(path, NONE);
-  apply(patch.bytes, '--reverse');
-  expect(seen(path), `backwards: ${patch.bytes}`).toEqual(wanted(before));
+  // Backwards, git 2.47 makes a regular file of a link that went, from its own patches too: nothing to compare with.
+  const linkGoes = before.version.kind === 'symlink' && after.version.kind !== 'symlink';
+  if (!linkGoes) {
+    apply(patch.bytes, '--reverse');
+    expect(seen(path), `backwards: ${patch.bytes}`).toEqual(wanted(before));
+  }
   put(path, NONE);
 }
 

@@ -149,6 +149,11 @@ export class TimelineQueries {
     return this.#all(toBoundary, sql, [session, beforeSeq, limit]);
   }
 
+  nextBoundary(session: number, seq: number): Promise<BoundaryRecord | null> {
+    const sql = `SELECT ${BOUNDARY_COLUMNS} FROM boundaries WHERE session = ? AND seq > ? ORDER BY seq LIMIT 1`;
+    return this.#one(toBoundary, sql, [session, seq]);
+  }
+
   liveBoundaries(): Promise<BoundaryRecord[]> {
     const sql = `SELECT ${BOUNDARY_COLUMNS} FROM boundaries INDEXED BY boundaries_live
       WHERE state = 'live' AND seq >= 0 ORDER BY seq, ord`;
@@ -178,6 +183,11 @@ export class TimelineQueries {
   async nextInvocation(): Promise<number> {
     const [row] = await this.driver.query('SELECT last_invocation + 1 FROM state');
     return toInt(row?.[0]);
+  }
+
+  async sqliteVersion(): Promise<string> {
+    const [row] = await this.driver.query('SELECT sqlite_version()');
+    return String(row?.[0]);
   }
 
   // ---- operations ------------------------------------------------------------------------------------------------

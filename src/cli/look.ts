@@ -11,14 +11,31 @@ import { count, localTime, oneLine, table } from './text.ts';
 
 export type Boundary = Extract<TimelineItem, { type: 'boundary' }>;
 
-/** The session's timeline, oldest first. */
-export async function items(session: Session, limit = 10_000): Promise<TimelineItem[]> {
-  const result = need(await session.timeline({ limit }));
-  return [...result.items].reverse().sort((a, b) => a.at - b.at);
+/** The tool of calls that `run` makes. */
+export const RUN_TOOL = 'takeback run';
+
+/** Turns that one question to the timeline asks for. */
+const PAGE = 50;
+
+/** The newest turns of the session with their calls and operations, oldest first. */
+export async function items(session: Session, limit: number): Promise<readonly TimelineItem[]> {
+  return need(await session.timeline({ limit })).items;
 }
 
 export function boundariesOf(list: readonly TimelineItem[]): Boundary[] {
   return list.filter((item) => item.type === 'boundary');
+}
+
+/** Every boundary of the session, newest first, asked for page by page. */
+async function* boundaries(session: Session): AsyncGenerator<Boundary> {
+  let before: string | undefined;
+  for (;;) {
+    const page = need(await session.timeline({ limit: PAGE, ...(before === undefined ? {} : { before }) }));
+    const found = boundariesOf(page.items);
+    yield* [...found].reverse();
+    before = found[0]?.position;
+    if (found.length < PAGE || before === undefined) return;
+  }
 }
 
 export function files(counts: FileCounts): number {
@@ -27,7 +44,7 @@ export function files(counts: FileCounts): number {
 
 /** The boundary that the session made last. */
 export async function newest(session: Session): Promise<Boundary> {
-  const boundary = boundariesOf(await items(session)).at(-1);
+  const boundary = boundariesOf(await items(session, 1)).at(-1);
   if (boundary !== undefined) return boundary;
   throw new NotAvailable({
     available: false,
@@ -66,16 +83,15 @@ function itemRow(item: TimelineItem): string[] {
 }
 
 /** `log`: turns, newest last. */
-export async function log(context: Context, flags: { limit?: number; calls?: boolean }): Promise<number> {
+export async function log(context: Context, flags: { limit: number; calls?: boolean }): Promise<number> {
   const { screen } = context;
   const session = await context.session('read');
-  const all = await items(session);
-  const shown = all.filter((item) => flags.calls === true || item.type !== 'call').slice(-(flags.limit ?? 30));
+  const all = await items(session, flags.limit);
+  const shown = flags.calls === true ? all : all.filter((item) => item.type !== 'call');
   screen.object({ available: true, items: shown });
   if (shown.length === 0) screen.line(`Session ${oneLine(session.threadId)} has no turns yet.`);
   else screen.lines(table([['BOUNDARY', 'STARTED', 'CHANGED', 'STATE', 'LABEL'], ...shown.map(itemRow)]));
-  const hidden = all.filter((item) => item.type !== 'call' || flags.calls === true).length - shown.length;
-  if (hidden > 0) screen.line(`${count(hidden, 'older line')} not shown (--limit).`);
+  if (boundariesOf(all).length === flags.limit) screen.line(`The newest ${flags.limit} turns are shown (--limit).`);
   return Exit.done;
 }
 
@@ -112,11 +128,8 @@ export async function show(context: Context, boundaryId: string | undefined): Pr
   const session = await context.session('read');
   const id = boundaryId ?? (await newest(session)).boundaryId;
   const { changes } = need(await session.turnChanges(id));
-  const boundaries = boundariesOf(await items(session));
-  const at = boundaries.findIndex((boundary) => boundary.boundaryId === id);
-  const from = boundaries[at];
-  if (from === undefined) throw unknownBoundary(id);
-  const diff = need(await session.diff(from.position, boundaries[at + 1]?.position));
+  const { boundary: from, next } = await findTurn(session, id);
+  const diff = need(await session.diff(from.position, next?.position));
   screen.object({
     available: true,
     boundaryId: id,
@@ -128,26 +141,46 @@ export async function show(context: Context, boundaryId: string | undefined): Pr
   screen.line(`Turn ${screen.style('bold', oneLine(id))}${from.undone ? ' (undone)' : ''}: ${changeTotal(changes)}`);
   screen.lines(changeLines(screen, changes));
   if (diff.files.length > 0) {
-    screen.line(
-      `From this boundary ${boundaries[at + 1] === undefined ? 'to the files now' : 'to the next'}, whoever changed it:`,
-    );
+    screen.line(`From this boundary ${next === undefined ? 'to the files now' : 'to the next'}, whoever changed it:`);
     printPatch(screen, diff);
   }
   return Exit.done;
 }
 
-function unknownBoundary(id: string): NotAvailable {
+/** A boundary of the session and the one after it. */
+async function findTurn(session: Session, id: string): Promise<{ boundary: Boundary; next: Boundary | undefined }> {
+  let next: Boundary | undefined;
+  for await (const boundary of boundaries(session)) {
+    if (boundary.boundaryId === id) return { boundary, next };
+    next = boundary;
+  }
   const detail = `The session holds no boundary ${JSON.stringify(id)}.`;
-  return new NotAvailable({ available: false, reason: 'unknown-boundary', detail });
+  throw new NotAvailable({ available: false, reason: 'unknown-boundary', detail });
 }
 
-/** The turn that `undo` would take back next, and the plan of it; null where there is none. `nth` counts turns from 1. */
+/**
+ * The turn that the `nth` undo from now (counted from 1) would take back, or the oldest one there is, and the plan back to
+ * its boundary; null where nothing is to be undone.
+ */
 export async function nextUndo(session: Session, nth = 1): Promise<{ boundaryId: string; plan: Plan } | null> {
-  const turns = boundariesOf(await items(session)).filter((item) => !item.undone && files(item.files) > 0);
-  const boundary = turns.at(-Math.min(nth, turns.length));
-  if (boundary === undefined) return null;
-  const plan = need(await session.plan(boundary.boundaryId));
-  return { boundaryId: boundary.boundaryId, plan };
+  let boundaryId: string | undefined;
+  let left = nth;
+  for await (const boundary of boundaries(session)) {
+    if (boundary.undone || files(boundary.files) === 0) continue;
+    boundaryId = boundary.boundaryId;
+    left -= 1;
+    if (left === 0) break;
+  }
+  if (boundaryId === undefined) return null;
+  return { boundaryId, plan: need(await session.plan(boundaryId)) };
+}
+
+/** Calls of the newest turn that are open, but for those of a `run` in another process, which ends its own. */
+export async function openCalls(session: Session): Promise<string[]> {
+  const list = await items(session, 1);
+  return list.flatMap((item) =>
+    item.type === 'call' && item.state === 'open' && item.tool !== RUN_TOOL ? [item.callId] : [],
+  );
 }
 
 /** `status`: what the newest turn changed, open calls, and what `undo` would do. */
@@ -156,9 +189,7 @@ export async function status(context: Context): Promise<number> {
   const session = await context.session('read');
   const boundary = await newest(session);
   const { changes } = need(await session.turnChanges(boundary.boundaryId));
-  const open = (await items(session)).flatMap((item) =>
-    item.type === 'call' && item.state === 'open' ? [item.callId] : [],
-  );
+  const open = await openCalls(session);
   const next = await nextUndo(session);
   screen.object({
     available: true,
@@ -189,11 +220,9 @@ function printNewest(screen: Screen, boundary: Boundary, changes: readonly Chang
 export async function diff(context: Context, from: string | undefined, to: string | undefined): Promise<number> {
   const { screen } = context;
   const session = await context.session('read');
-  const boundaries = boundariesOf(await items(session));
-  const position = (id: string): string =>
-    boundaries.find((boundary) => boundary.boundaryId === id || boundary.position === id)?.position ?? id;
-  const start = from === undefined ? (await newest(session)).position : position(from);
-  const result = need(await session.diff(start, to === undefined ? undefined : position(to)));
+  const start = from === undefined ? (await newest(session)).position : await positionOf(session, from);
+  const end = to === undefined ? undefined : await positionOf(session, to);
+  const result = need(await session.diff(start, end));
   const { files: changed, stats } = result;
   screen.object({ available: true, files: changed, stats, ...patchFields(result) });
   printPatch(screen, result);
@@ -201,6 +230,14 @@ export async function diff(context: Context, from: string | undefined, to: strin
     screen.line(`${changeTotal(changed)} +${stats.linesAdded} -${stats.linesDeleted} lines`);
   }
   return Exit.done;
+}
+
+/** The position of a boundary; what is no boundary of the session is taken for a position. */
+async function positionOf(session: Session, id: string): Promise<string> {
+  for await (const boundary of boundaries(session)) {
+    if (boundary.boundaryId === id) return boundary.position;
+  }
+  return id;
 }
 
 /** `plan boundary [paths…]`: what `restore` would do. */

@@ -114,9 +114,9 @@ function addRecording(program: Program): void {
 function addLooking(program: Program): void {
   program
     .add('log', 'list turns, newest last', async (context, _args, flags) =>
-      (await import('./look.ts')).log(context, flags),
+      (await import('./look.ts')).log(context, flags as { limit: number }),
     )
-    .option('--limit <n>', 'lines to show', atLeastOne, 30)
+    .option('--limit <n>', 'turns to show', atLeastOne, 20)
     .option('--calls', 'list the calls too');
   program.add('show [boundary]', 'what a turn changed, with the patch (default: the newest)', async (context, [id]) =>
     (await import('./look.ts')).show(context, id),

@@ -12,6 +12,7 @@ import { changeLines, changeTotal } from './changes.ts';
 import { type Context, NotAvailable, need, UsageError } from './context.ts';
 import { Exit } from './host.ts';
 import { newId } from './ids.ts';
+import { openCalls, RUN_TOOL } from './look.ts';
 import { count, duration, oneLine, printable, size } from './text.ts';
 
 interface CaptureFlags {
@@ -89,12 +90,6 @@ interface EndFlags {
   readonly sideEffect?: SideEffect;
 }
 
-async function openCalls(session: Session): Promise<string[]> {
-  const { items } = need(await session.timeline({ limit: 10_000 }));
-  const open = items.flatMap((item) => (item.type === 'call' && item.state === 'open' ? [item.callId] : []));
-  return [...new Set(open)];
-}
-
 /** `end [call]`, `end --all` */
 export async function end(context: Context, call: string | undefined, flags: EndFlags): Promise<number> {
   if ((call === undefined) === (flags.all !== true)) {
@@ -169,7 +164,7 @@ export async function run(context: Context, command: readonly string[], flags: C
   const label = flags.label ?? command.join(' ').slice(0, 200);
   const boundary = await takeCapture(context, session, { ...flags, label });
   const callId = `run-${newId(host.now())}`;
-  need(await session.beginCall(callId, { tool: 'run' }));
+  need(await session.beginCall(callId, { tool: RUN_TOOL }));
   screen.note(`takeback: boundary ${oneLine(boundary.boundaryId)}`);
   const ending = await spawnCommand(context, command);
   if (ending.fault !== undefined) screen.note(`takeback: the command did not start: ${ending.fault}`);

@@ -92,12 +92,15 @@ async function previewTurn(context: Context, session: Session, turn: string): Pr
   return confirmed(context, 'Undo this turn?');
 }
 
+/** Redo is closed by the next capture, so what it takes back lies in the newest turns. */
+const REDO_TURNS = 50;
+
 /** `redo [n]` */
 export async function redo(context: Context, times: number): Promise<number> {
   const { screen, options } = context;
   const session = await context.session('read');
   if (asks(context) || options.dryRun === true) {
-    const list = await items(session);
+    const list = await items(session, REDO_TURNS);
     const standing = list.filter(
       (item) => item.type === 'operation' && (item.kind === 'undo' || item.kind === 'restore') && item.standing,
     );

@@ -268,7 +268,7 @@ describe('undo, redo, restore', () => {
 
 describe('looking', () => {
   const two = async () =>
-    ({ available: true, items: [boundary('b2', 2000, { undone: true }), boundary('b1', 1000)] }) as const;
+    ({ available: true, items: [boundary('b1', 1000), boundary('b2', 2000, { undone: true })] }) as const;
 
   test('log lists the newest turn last', async () => {
     const { stdout } = await takeback(['log'], { answers: { timeline: two } });

@@ -64,7 +64,10 @@ function withoutAddon(why) {
 }
 
 function buildAddon() {
-  if (process.env.TAKEBACK_BACKEND === 'portable') return withoutAddon('TAKEBACK_BACKEND=portable, addon not built');
+  if (process.env.TAKEBACK_BACKEND === 'portable') {
+    console.log('build: TAKEBACK_BACKEND=portable, so the addon is left alone; the portable backend serves.');
+    return;
+  }
   if (addonIsNewest()) return;
   if (spawnSync('cargo', ['--version'], { cwd: top }).status !== 0) {
     return withoutAddon('no working cargo found, addon not built');
@@ -76,7 +79,7 @@ function buildAddon() {
     maxBuffer: 64 * 1024 * 1024,
   });
   if (status === 0) {
-    // Cargo leaves an addon alone whose sources only got newer times; it is current all the same.
+    // The copy of an addon that cargo found current may be older than a source that was only touched.
     const now = new Date();
     for (const file of addons()) utimesSync(file, now, now);
     return;

@@ -159,10 +159,7 @@ impl NativeSegments {
 
     #[napi(catch_unwind, ts_return_type = "Promise<unknown>")]
     pub fn close<'env>(&self, env: &'env Env) -> napi::Result<Object<'env>> {
-        let closing = self.run(env, |store| {
-            store.close();
-            Ok(())
-        });
+        let closing = self.run(env, SegmentStore::close);
         self.queue.close();
         closing
     }

@@ -4,14 +4,18 @@ use std::fs::File;
 use std::hash::{BuildHasher, Hasher as _, RandomState};
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
 use super::codec::{RAW, ZSTD};
 use super::file::{Fault, Segment};
 use super::format::{FILE_HEADER, Location, RECORD_OVERHEAD, RecordHeader, file_header};
-use super::owner::{self, Owner};
+use super::owner::Owner;
 use super::{Put, SegmentStore, create_new, hex};
 use crate::error::{Code, EngineError, IoContext, Result};
 use crate::wire::{Hash, check64};
@@ -71,6 +75,19 @@ impl SegmentStore {
 
     /// True where the store holds these very bytes. A damaged copy doesn't count: they are stored anew.
     fn is_stored(&self, hash: &Hash, bytes: &[u8]) -> Result<bool> {
+        let mut moved = false;
+        if self.holds(hash, bytes, &mut moved)? {
+            return Ok(true);
+        }
+        if !moved {
+            return Ok(false);
+        }
+        self.refresh()?;
+        self.holds(hash, bytes, &mut moved)
+    }
+
+    /// Sets `moved` where a segment that was known is gone: it was closed, and has another name now, or collected.
+    fn holds(&self, hash: &Hash, bytes: &[u8], moved: &mut bool) -> Result<bool> {
         for (segment, at) in self.places(hash) {
             if segment.doomed.load(Ordering::Acquire) {
                 continue;
@@ -87,7 +104,8 @@ impl SegmentStore {
                     );
                     return Err(EngineError::new(Code::Collision, message));
                 }
-                Err(Fault::Gone | Fault::Damaged(_)) => {}
+                Err(Fault::Gone) => *moved = true,
+                Err(Fault::Damaged(_)) => {}
                 Err(Fault::Io(error)) => return Err(self.fault(&segment.path, error)),
             }
         }
@@ -127,20 +145,12 @@ impl SegmentStore {
 
     fn make_own(&self) -> io::Result<Own> {
         let me = Owner::this_process();
-        let stem = format!(
-            "{}-{}-{:08x}",
-            me.pid,
-            me.started,
-            RandomState::new().build_hasher().finish() as u32
-        );
+        let stem = format!("{}-{}-{}", me.pid, me.started, random_hex());
         let path = self.dir.join(format!("{stem}.seg"));
         let file = create_new(&path)?;
-        let begun = file.write_all_at(&file_header(self.seed), 0);
-        if begun.is_err() || !owner::claim(&file) {
+        if let Err(error) = file.write_all_at(&file_header(self.seed), 0) {
             let _ = std::fs::remove_file(&path);
-            return Err(begun
-                .err()
-                .unwrap_or_else(|| io::Error::other("another store claimed the new segment")));
+            return Err(error);
         }
         let segment = Arc::new(Segment::fresh(path, stem));
         self.segments
@@ -167,6 +177,10 @@ impl SegmentStore {
                 Err(error) => return Err(EngineError::io("sync a segment", error)),
             }
         }
+        self.sync_folder()
+    }
+
+    fn sync_folder(&self) -> Result<()> {
         if self.dir_dirty.swap(false, Ordering::AcqRel) {
             let synced = File::open(&self.dir).and_then(|dir| dir.sync_all());
             if let Err(error) = synced {
@@ -177,28 +191,67 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Ends the own segment: it gets its index file and its claim is released.
-    pub(super) fn seal(&self) {
-        if let Some(own) = self.lock_own().take() {
-            // A cache: a reader without it reads the segment instead.
-            let _ = own.segment.write_index();
-        }
+    /// Ends the own segment: synced, with its index file, under a name that says that nobody appends to it.
+    pub(super) fn seal(&self) -> Result<()> {
+        let mut own = self.lock_own();
+        let Some(open) = own.as_ref() else { return Ok(()) };
+        open.file.sync_data().doing("sync a segment")?;
+        let path = open.rename(&self.dir).doing("close a segment")?;
+        self.dir_dirty.store(true, Ordering::Release);
+        // A cache: a reader without it reads the segment instead.
+        let _ = open.segment.write_index(&path);
+        self.files.forget(&open.segment.path);
+        let stem = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let closed = Segment::load(path, stem, self.seed).doing("read a closed segment")?;
+        let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
+        segments.retain(|known| !Arc::ptr_eq(known, &open.segment));
+        segments.extend(closed.map(Arc::new));
+        drop(segments);
+        *own = None;
+        Ok(())
     }
 
-    /// Writes the own segment's index file. Later calls answer `ERR_CLOSED`.
-    pub fn close(&self) {
+    /// Syncs and ends the own segment. Later calls answer `ERR_CLOSED`.
+    pub fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
-        self.seal();
+        self.seal()?;
+        self.sync_folder()
     }
 }
 
 impl Drop for SegmentStore {
     fn drop(&mut self) {
-        self.seal();
+        // Nobody is left to tell. What wasn't synced was promised to nobody.
+        let _ = self.seal();
     }
 }
 
+/// Eight hex digits that no other writer of this process has.
+fn random_hex() -> String {
+    format!("{:08x}", RandomState::new().build_hasher().finish() as u32)
+}
+
 impl Own {
+    /// Takes a name that says that nobody appends to it; answers the new path.
+    fn rename(&self, dir: &Path) -> io::Result<PathBuf> {
+        loop {
+            let path = dir.join(format!("0-0-{}.seg", random_hex()));
+            match renameat_with(CWD, &self.segment.path, CWD, &path, RenameFlags::NOREPLACE) {
+                Ok(()) => return Ok(path),
+                Err(Errno::EXIST) => {}
+                // This file system knows no rename that replaces nothing: look, then rename.
+                Err(Errno::INVAL | Errno::NOSYS) if !path.exists() => {
+                    return std::fs::rename(&self.segment.path, &path).map(|()| path);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     /// One write of a whole record, at the end.
     fn write(&mut self, packed: &Packed<'_>) -> io::Result<Location> {
         let mut record = Vec::with_capacity(packed.payload.len() + RECORD_OVERHEAD as usize);

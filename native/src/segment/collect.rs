@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use super::SegmentStore;
 use super::append::Packed;
 use super::file::{Fault, Segment};
-use super::format::{FILE_HEADER, Location, SortedIndex};
-use super::owner::{self, Owner};
+use super::format::{FILE_HEADER, Location};
+use super::owner::Owner;
 use crate::error::{EngineError, Result};
 use crate::task::Work;
 use crate::wire::Hash;
@@ -32,14 +32,13 @@ impl SegmentStore {
         self.open_check()?;
         let live: HashSet<Hash> = live.iter().copied().collect();
         // The own segment becomes one of the old ones.
-        let sealed = self.lock_own().as_ref().map(|own| own.segment.stem.clone());
-        self.seal();
+        self.seal()?;
         self.refresh()?;
         let before = self.stats().bytes + self.remove_leftovers()?;
         let segments = self.snapshot();
         let doomed: Vec<_> = segments
             .into_iter()
-            .filter(|s| self.is_ended(s, sealed.as_deref()) && self.has_dead(s, &live))
+            .filter(|s| s.owner.is_some_and(|writer| !writer.lives()) && self.has_dead(s, &live))
             .collect();
         doomed
             .iter()
@@ -71,26 +70,6 @@ impl SegmentStore {
             work.report("gc", done as u64 + 1, Some(doomed.len() as u64));
         }
         self.remove(&emptied)
-    }
-
-    /// True where nobody will append to it again.
-    fn is_ended(&self, segment: &Segment, sealed: Option<&str>) -> bool {
-        match segment.owner {
-            _ if sealed == Some(segment.stem.as_str()) => true,
-            None => false,
-            Some(writer) if writer == Owner::this_process() => self.was_closed_here(segment),
-            Some(writer) => !writer.lives(),
-        }
-    }
-
-    /// A segment of this process: closed where no store claims it and an index file covers it whole.
-    fn was_closed_here(&self, segment: &Segment) -> bool {
-        let size = segment.extent().1;
-        let index = std::fs::read(segment.path.with_extension("idx")).ok();
-        let covered = index
-            .and_then(|bytes| SortedIndex::decode(bytes, size))
-            .map(|index| index.covered);
-        covered == Some(size) && std::fs::File::open(&segment.path).is_ok_and(|file| owner::claim(&file))
     }
 
     fn has_dead(&self, segment: &Segment, live: &HashSet<Hash>) -> bool {
@@ -190,6 +169,12 @@ impl SegmentStore {
             let size = std::fs::metadata(&path).map_or(0, |meta| meta.len());
             let segment = self.dir.join(format!("{stem}.seg"));
             let torn = path == segment && size < FILE_HEADER;
+            // Left by a process that died while it wrote an index file.
+            let torn = torn
+                || path
+                    .extension()
+                    .and_then(|e| e.to_str()?.parse().ok())
+                    .is_some_and(is_gone);
             if torn || (path != segment && !segment.exists()) {
                 gone(std::fs::remove_file(&path)).map_err(fault)?;
                 bytes += size;
@@ -197,6 +182,10 @@ impl SegmentStore {
         }
         Ok(bytes)
     }
+}
+
+fn is_gone(pid: u32) -> bool {
+    !Owner { pid, started: 0 }.lives()
 }
 
 /// A file that is gone already is as good as removed.

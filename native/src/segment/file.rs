@@ -127,6 +127,12 @@ impl Segment {
         };
         let segment = Self::with(path, stem, sorted, tail);
         segment.extend(&file)?;
+        if segment.owner.is_some_and(|owner| owner.is_nobody()) {
+            // Its writer synced it before it gave it up.
+            segment.durable.store(size, Ordering::Relaxed);
+        } else {
+            segment.want_all();
+        }
         Ok(Some(segment))
     }
 
@@ -198,16 +204,17 @@ impl Segment {
         (tail.end, tail.size)
     }
 
-    /// True where an index file covers the segment whole, as a writer leaves it that closed.
-    pub fn is_closed(&self) -> bool {
-        self.sorted.covered == self.extent().1
+    /// True where an index file covers all that is whole.
+    pub fn is_indexed(&self) -> bool {
+        self.sorted.covered == self.extent().0
     }
 
-    pub fn write_index(&self) -> io::Result<()> {
-        let temp = self.path.with_extension(format!("idx.{}", std::process::id()));
+    /// Writes the index file of the segment at `path`: its own, or the one that it has just been renamed to.
+    pub fn write_index(&self, path: &Path) -> io::Result<()> {
+        let temp = path.with_extension(format!("idx.{}", std::process::id()));
         let bytes = SortedIndex::encode(self.extent().0, self.records());
         let written = super::create_new(&temp).and_then(|mut file| io::Write::write_all(&mut file, &bytes));
-        let moved = written.and_then(|()| std::fs::rename(&temp, self.path.with_extension("idx")));
+        let moved = written.and_then(|()| std::fs::rename(&temp, path.with_extension("idx")));
         moved.inspect_err(|_| drop(std::fs::remove_file(&temp)))
     }
 
@@ -234,6 +241,11 @@ impl Segment {
             return Err(Fault::Damaged("its payload is damaged".to_string()));
         }
         Ok((header, payload))
+    }
+
+    /// Another writer's records: rows of a process that ended without a sync may name them.
+    fn want_all(&self) {
+        self.wanted.fetch_max(self.extent().0, Ordering::Relaxed);
     }
 
     /// Asks for the record to be durable at the next sync.

@@ -3,7 +3,7 @@
 //! A store appends to a segment of its own and reads those of all processes, so writers never contend. The segment is
 //! made at the first new blob. A record goes out in one write; one that fails is cut off again. `put` is safe to call
 //! from several threads: hashing and compression happen outside the lock. Nothing is durable before `sync`, which also
-//! covers the blobs of other writers that `put` found stored.
+//! covers what other writers have appended and not synced.
 //!
 //! Files: `format` bytes, `codec` compression, `file` one segment, `owner` who may append, `append` the own segment,
 //! `collect` gc, `verify` checks. Not covered: who may call `collect` when (the workspace's lock), what is live.
@@ -168,10 +168,12 @@ impl SegmentStore {
     /// Leaves an index file for a segment whose writer is gone, so that nobody has to read it whole again.
     fn indexed(&self, segment: Segment) -> Segment {
         let ended = segment.owner.is_some_and(|owner| !owner.lives());
-        if ended && !segment.is_closed() {
+        if ended && !segment.is_indexed() {
             // A cache: where it can't be written, the next one reads the segment again.
-            let _ = segment.write_index();
+            let _ = segment.write_index(&segment.path);
         }
+        // Its entry in the folder may not be on disk yet.
+        self.dir_dirty.store(true, Ordering::Release);
         segment
     }
 

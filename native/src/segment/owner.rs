@@ -1,12 +1,7 @@
-//! Who may append to a segment: the process in its name, while it lives.
+//! Who may append to a segment: the process in its name, while it lives. Pid 0 is nobody: the segment was closed.
 //!
 //! A process is named by pid and start time (field 22 of /proc/<pid>/stat), so that a reused pid isn't taken for it.
-//! Inside one process several stores can be open: each holds a `flock` on the segment that it appends to.
 //! Not covered: processes of another machine or pid namespace; the caller keeps those apart (DESIGN §9).
-
-use std::fs::File;
-
-use rustix::fs::{FlockOperation, flock};
 
 /// Start time of a process in clock ticks after boot; None where there is no such process or it can't be told.
 pub fn start_time(pid: u32) -> Option<u64> {
@@ -46,6 +41,10 @@ impl Owner {
         (hex && parts.next().is_none()).then_some(owner)
     }
 
+    pub fn is_nobody(&self) -> bool {
+        self.pid == 0
+    }
+
     /// True unless it is known that the process is gone.
     pub fn lives(&self) -> bool {
         match start_time(self.pid) {
@@ -61,11 +60,6 @@ impl Owner {
             .and_then(rustix::process::Pid::from_raw);
         pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
     }
-}
-
-/// Marks a segment as being appended to, for other stores of this process. Released when the file is closed.
-pub fn claim(file: &File) -> bool {
-    flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
 #[cfg(test)]

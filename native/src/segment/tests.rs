@@ -88,7 +88,7 @@ fn blobs_read_back_in_this_store_and_in_the_next() {
         assert_eq!(first.read(&put.hash).unwrap(), *blob);
     }
     first.sync().unwrap();
-    first.close();
+    first.close().unwrap();
     assert_eq!(first.read(&puts[0].hash).unwrap_err().code, Code::Closed);
     assert_eq!(files(&dir, "idx").len(), 1);
     let second = store(&dir);
@@ -105,7 +105,7 @@ fn folder_and_files_are_private_whatever_the_umask() {
     let dir = TempDir::new().unwrap();
     let store = store(&dir);
     store.put(b"secret").unwrap();
-    store.close();
+    store.close().unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&dir.path().join("segments")), 0o700);
     assert_eq!(mode(&files(&dir, "seg")[0]), 0o600);
@@ -193,7 +193,7 @@ fn damage_at_any_byte_never_gives_wrong_bytes_and_is_found() {
     let first = store(&dir);
     let blobs = [b"one".to_vec(), b"two two ".repeat(30), b"three".to_vec()];
     let hashes: Vec<_> = blobs.iter().map(|b| first.put(b).unwrap().hash).collect();
-    first.close();
+    first.close().unwrap();
     let path = orphan(&dir);
     let whole = fs::read(&path).unwrap();
     for at in 0..whole.len() {
@@ -228,7 +228,7 @@ fn a_damaged_blob_is_stored_anew_and_then_read_from_the_good_copy() {
     let dir = TempDir::new().unwrap();
     let first = store(&dir);
     let hash = first.put(b"precious").unwrap().hash;
-    first.close();
+    first.close().unwrap();
     let path = orphan(&dir);
     let mut bytes = fs::read(&path).unwrap();
     let last = bytes.len() - 9;
@@ -245,7 +245,7 @@ fn a_damaged_index_file_is_ignored_at_every_byte() {
     let dir = TempDir::new().unwrap();
     let first = store(&dir);
     let hashes: Vec<_> = (0..5).map(|i| first.put(&content(i)).unwrap().hash).collect();
-    first.close();
+    first.close().unwrap();
     let path = files(&dir, "idx").remove(0);
     let whole = fs::read(&path).unwrap();
     for at in 0..whole.len() {
@@ -353,7 +353,7 @@ fn collect_drops_what_is_dead_and_keeps_what_lives() {
     let dir = TempDir::new().unwrap();
     let first = store(&dir);
     let hashes: Vec<_> = (100..200).map(|i| first.put(&content(i)).unwrap().hash).collect();
-    first.close();
+    first.close().unwrap();
     orphan(&dir);
     let second = store(&dir);
     let mine = second.put(b"mine, dead").unwrap().hash;
@@ -382,6 +382,7 @@ fn collect_never_touches_a_segment_that_a_live_writer_appends_to() {
     let hash = writer.put(b"not in a row yet").unwrap().hash;
     collector.collect(&[], &Work::default()).unwrap();
     assert_eq!(writer.read(&hash).unwrap(), b"not in a row yet");
+    assert_eq!(files(&dir, "seg").len(), 1);
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     let started = owner::start_time(child.id()).unwrap();
     let foreign = dir
@@ -392,7 +393,7 @@ fn collect_never_touches_a_segment_that_a_live_writer_appends_to() {
     assert!(foreign.exists(), "its writer lives");
     child.kill().unwrap();
     child.wait().unwrap();
-    writer.close();
+    writer.close().unwrap();
     collector.collect(&[], &Work::default()).unwrap();
     assert!(!foreign.exists(), "its writer is gone");
     assert_eq!(
@@ -409,7 +410,7 @@ fn collect_keeps_a_segment_that_holds_a_living_blob_it_cannot_read() {
     let good = first.put(b"good").unwrap().hash;
     let bad = first.put(b"goes bad").unwrap().hash;
     first.put(b"dead").unwrap();
-    first.close();
+    first.close().unwrap();
     let path = orphan(&dir);
     let mut bytes = fs::read(&path).unwrap();
     let at = FILE_HEADER as usize + 4 + RECORD_OVERHEAD as usize + 48;
@@ -427,7 +428,7 @@ fn a_reader_whose_segment_was_collected_meanwhile_finds_the_blob_again() {
     let dir = TempDir::new().unwrap();
     let first = store(&dir);
     let (kept, _) = (first.put(b"kept").unwrap().hash, first.put(b"dead").unwrap());
-    first.close();
+    first.close().unwrap();
     orphan(&dir);
     let (reader, collector) = (store(&dir), store(&dir));
     collector.collect(&[kept], &Work::default()).unwrap();
@@ -461,7 +462,7 @@ fn an_append_that_fails_half_way_leaves_no_torn_record() {
         assert_eq!(failed.map(|error| error.code), Some(Code::Io));
         let blobs = store.stats().blobs;
         let after = store.put(b"after").unwrap().hash;
-        store.close();
+        store.close().unwrap();
         let next = SegmentStore::open(Path::new(&path), SEED).unwrap();
         assert_eq!(next.read(&small).unwrap(), b"small");
         assert_eq!(next.read(&after).unwrap(), b"after");

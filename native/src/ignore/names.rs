@@ -10,9 +10,15 @@ pub fn is_secret(name: &[u8]) -> bool {
 
 /// `.takeback-<32 hex>-<digits>.tmp`: temp files of a running or dead operation.
 pub fn is_temp(name: &[u8]) -> bool {
-    let Some(rest) = name.strip_prefix(b".takeback-") else { return false };
-    let Some(rest) = rest.strip_suffix(b".tmp") else { return false };
-    let Some((id, index)) = rest.split_at_checked(32) else { return false };
+    let Some(rest) = name.strip_prefix(b".takeback-") else {
+        return false;
+    };
+    let Some(rest) = rest.strip_suffix(b".tmp") else {
+        return false;
+    };
+    let Some((id, index)) = rest.split_at_checked(32) else {
+        return false;
+    };
     id.iter().all(u8::is_ascii_hexdigit)
         && index.len() > 1
         && index[0] == b'-'
@@ -73,7 +79,14 @@ mod tests {
         for name in [".env", ".env.local", ".env.production", ".env."] {
             assert!(is_secret(name.as_bytes()), "{name}");
         }
-        for name in [".env.example", ".env.sample", ".env.local.template", "env", ".envrc", "a.env"] {
+        for name in [
+            ".env.example",
+            ".env.sample",
+            ".env.local.template",
+            "env",
+            ".envrc",
+            "a.env",
+        ] {
             assert!(!is_secret(name.as_bytes()), "{name}");
         }
     }

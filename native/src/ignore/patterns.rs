@@ -106,7 +106,10 @@ mod tests {
     fn a_pattern_with_folders_is_followed_part_by_part() {
         assert!(below("a/*/c.txt", "a/b"));
         assert!(below("a/b/", "a"));
-        assert!(!below("a/b/", "a/b"), "the folder itself matches; nothing needs to be looked for below");
+        assert!(
+            !below("a/b/", "a/b"),
+            "the folder itself matches; nothing needs to be looked for below"
+        );
         assert!(!below("/x.txt", "a"));
         assert!(below("x.txt", "a/b"), "a bare name matches at any depth");
         assert!(below("**/deep", "a/b"));

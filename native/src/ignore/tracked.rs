@@ -33,7 +33,11 @@ pub struct GitDirs {
 
 impl Repo {
     pub fn new(base: usize, dirs: Option<GitDirs>) -> Self {
-        Repo { base, dirs, index: OnceLock::new() }
+        Repo {
+            base,
+            dirs,
+            index: OnceLock::new(),
+        }
     }
 
     /// None where there is no index.
@@ -63,12 +67,18 @@ impl Repo {
         }
         let mut prefix = path.to_vec();
         prefix.push(b'/');
-        Ok(index.prefixed_entries_range(prefix.as_bstr()).is_some_and(|range| !range.is_empty()))
+        Ok(index
+            .prefixed_entries_range(prefix.as_bstr())
+            .is_some_and(|range| !range.is_empty()))
     }
 
     /// Whether the index has `path` as a submodule.
     pub fn has_submodule(&self, path: &[u8]) -> bool {
-        match self.dirs.as_ref().map(|dirs| self.index.get_or_init(|| read_index(dirs))) {
+        match self
+            .dirs
+            .as_ref()
+            .map(|dirs| self.index.get_or_init(|| read_index(dirs)))
+        {
             Some(Ok(index)) => self.is_submodule_in(index, &path[self.base..]),
             _ => false,
         }
@@ -87,7 +97,10 @@ fn read_index(dirs: &GitDirs) -> Result<gix_index::File, String> {
         Ok(config) if names_sha256(&config) => gix_hash::Kind::Sha256,
         _ => gix_hash::Kind::Sha1,
     };
-    let options = gix_index::decode::Options { thread_limit: Some(1), ..Default::default() };
+    let options = gix_index::decode::Options {
+        thread_limit: Some(1),
+        ..Default::default()
+    };
     // The decoder has been seen to trust what it reads; a damaged index must not take the scan down.
     let read = std::panic::catch_unwind(|| gix_index::File::at_or_default(&path, kind, false, options));
     match read {
@@ -101,7 +114,9 @@ fn read_index(dirs: &GitDirs) -> Result<gix_index::File, String> {
 fn names_sha256(config: &[u8]) -> bool {
     config.lines().any(|line| {
         let line = line.to_ascii_lowercase();
-        let Some((key, value)) = line.split_once_str("=") else { return false };
+        let Some((key, value)) = line.split_once_str("=") else {
+            return false;
+        };
         key.trim() == b"objectformat" && value.trim() == b"sha256"
     })
 }
@@ -112,13 +127,17 @@ pub fn repository_at(top: &Path) -> Option<GitDirs> {
     let meta = fs::symlink_metadata(&dot_git).ok()?;
     let git = if meta.is_file() {
         let text = fs::read(&dot_git).ok()?;
-        let target = text.strip_prefix(b"gitdir: ")?.trim_end_with(|c| c == '\n' || c == '\r');
+        let target = text
+            .strip_prefix(b"gitdir: ")?
+            .trim_end_with(|c| c == '\n' || c == '\r');
         top.join(std::ffi::OsStr::from_bytes(target))
     } else {
         dot_git
     };
     let common = match fs::read(git.join("commondir")) {
-        Ok(text) => git.join(std::ffi::OsStr::from_bytes(text.trim_end_with(|c| c == '\n' || c == '\r'))),
+        Ok(text) => git.join(std::ffi::OsStr::from_bytes(
+            text.trim_end_with(|c| c == '\n' || c == '\r'),
+        )),
         Err(_) => git.clone(),
     };
     let whole = fs::symlink_metadata(git.join("HEAD")).is_ok()

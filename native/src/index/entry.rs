@@ -40,57 +40,123 @@ pub struct Entry {
     pub hash: Hash,
 }
 
-const NO_STAT: StatKey =
-    StatKey { kind: FileKind::Other, mode: 0, size: 0, mtime_ns: 0, ctime_ns: 0, ino: 0, dev: 0 };
+const NO_STAT: StatKey = StatKey {
+    kind: FileKind::Other,
+    mode: 0,
+    size: 0,
+    mtime_ns: 0,
+    ctime_ns: 0,
+    ino: 0,
+    dev: 0,
+};
 
 impl Entry {
     /// A name without a version.
     pub fn absent() -> Self {
-        Entry { kind: kind::ABSENT, detail: 0, flags: flag::UNTRUSTED, stat: NO_STAT, hash: [0; 16] }
+        Entry {
+            kind: kind::ABSENT,
+            detail: 0,
+            flags: flag::UNTRUSTED,
+            stat: NO_STAT,
+            hash: [0; 16],
+        }
     }
 
     /// An ignored name.
     pub fn ignored(file_kind: FileKind) -> Self {
-        let stat = StatKey { kind: file_kind, ..NO_STAT };
-        Entry { flags: flag::IGNORED, stat, ..Entry::absent() }
+        let stat = StatKey {
+            kind: file_kind,
+            ..NO_STAT
+        };
+        Entry {
+            flags: flag::IGNORED,
+            stat,
+            ..Entry::absent()
+        }
     }
 
     pub fn uncovered(reason: Reason, stat: StatKey) -> Self {
         let stat = match reason {
-            Reason::Git | Reason::Mount => StatKey { kind: stat.kind, ino: stat.ino, dev: stat.dev, ..NO_STAT },
+            Reason::Git | Reason::Mount => StatKey {
+                kind: stat.kind,
+                ino: stat.ino,
+                dev: stat.dev,
+                ..NO_STAT
+            },
             _ => stat,
         };
-        Entry { kind: kind::UNCOVERED, detail: reason as u8, flags: 0, stat, hash: [0; 16] }
+        Entry {
+            kind: kind::UNCOVERED,
+            detail: reason as u8,
+            flags: 0,
+            stat,
+            hash: [0; 16],
+        }
     }
 
     pub fn file(stat: StatKey, hash: Hash) -> Self {
-        Entry { kind: kind::FILE, detail: 0, flags: 0, stat, hash }
+        Entry {
+            kind: kind::FILE,
+            detail: 0,
+            flags: 0,
+            stat,
+            hash,
+        }
     }
 
     pub fn symlink(stat: StatKey) -> Self {
-        Entry { kind: kind::SYMLINK, detail: 0, flags: 0, stat, hash: [0; 16] }
+        Entry {
+            kind: kind::SYMLINK,
+            detail: 0,
+            flags: 0,
+            stat,
+            hash: [0; 16],
+        }
     }
 
     pub fn dir(stat: StatKey) -> Self {
-        Entry { kind: kind::DIR, detail: 0, flags: 0, stat, hash: [0; 16] }
+        Entry {
+            kind: kind::DIR,
+            detail: 0,
+            flags: 0,
+            stat,
+            hash: [0; 16],
+        }
     }
 
     pub fn special(stat: StatKey, special: SpecialType) -> Self {
-        Entry { kind: kind::SPECIAL, detail: special as u8, flags: 0, stat, hash: [0; 16] }
+        Entry {
+            kind: kind::SPECIAL,
+            detail: special as u8,
+            flags: 0,
+            stat,
+            hash: [0; 16],
+        }
     }
 
     /// A version that rows told of; its stat key is not known.
     pub fn of_version(version: &Version) -> (Self, Vec<u8>) {
-        let stat = |kind, mode, size| StatKey { kind, mode, size, ..NO_STAT };
+        let stat = |kind, mode, size| StatKey {
+            kind,
+            mode,
+            size,
+            ..NO_STAT
+        };
         let (entry, extra) = match version {
             Version::Absent => (Entry::absent(), Vec::new()),
-            Version::File { mode, size, content } => {
-                (Entry::file(stat(FileKind::File, *mode, *size), *content), Vec::new())
+            Version::File { mode, size, content } => (
+                Entry::file(stat(FileKind::File, *mode, *size), *content),
+                Vec::new(),
+            ),
+            Version::Symlink { target } => {
+                (Entry::symlink(stat(FileKind::Symlink, 0o777, 0)), target.clone())
             }
-            Version::Symlink { target } => (Entry::symlink(stat(FileKind::Symlink, 0o777, 0)), target.clone()),
             Version::Dir { mode } => (Entry::dir(stat(FileKind::Dir, *mode, 0)), Vec::new()),
             Version::Special { kind, ino } => {
-                let stat = StatKey { ino: *ino, ..stat(file_kind(*kind), 0, 0) };
+                let stat = StatKey {
+                    ino: *ino,
+                    ..stat(file_kind(*kind), 0, 0)
+                };
                 (Entry::special(stat, *kind), Vec::new())
             }
             Version::Uncovered { reason, stat } => (Entry::uncovered(*reason, *stat), Vec::new()),
@@ -110,15 +176,23 @@ impl Entry {
     /// The version; `extra` is the target of a symlink.
     pub fn version(&self, extra: &[u8]) -> Version {
         match self.kind {
-            kind::FILE => {
-                Version::File { mode: self.stat.mode, size: self.stat.size, content: self.hash }
-            }
-            kind::SYMLINK => Version::Symlink { target: extra.to_vec() },
+            kind::FILE => Version::File {
+                mode: self.stat.mode,
+                size: self.stat.size,
+                content: self.hash,
+            },
+            kind::SYMLINK => Version::Symlink {
+                target: extra.to_vec(),
+            },
             kind::DIR => Version::Dir { mode: self.stat.mode },
-            kind::SPECIAL => Version::Special { kind: self.special_type(), ino: self.stat.ino },
-            kind::UNCOVERED => {
-                Version::Uncovered { reason: self.reason().unwrap_or(Reason::Unreadable), stat: self.stat }
-            }
+            kind::SPECIAL => Version::Special {
+                kind: self.special_type(),
+                ino: self.stat.ino,
+            },
+            kind::UNCOVERED => Version::Uncovered {
+                reason: self.reason().unwrap_or(Reason::Unreadable),
+                stat: self.stat,
+            },
             _ => Version::Absent,
         }
     }
@@ -129,7 +203,11 @@ impl Entry {
 
     /// Why it is uncovered, where it is.
     pub fn reason(&self) -> Option<Reason> {
-        if self.kind == kind::UNCOVERED { Reason::from_wire(self.detail).ok() } else { None }
+        if self.kind == kind::UNCOVERED {
+            Reason::from_wire(self.detail).ok()
+        } else {
+            None
+        }
     }
 
     pub fn is(&self, reason: Reason) -> bool {
@@ -163,14 +241,27 @@ impl Entry {
             writer.u32(first).u32(count);
         }
         writer.u32(self.stat.mode).u32(self.flags).u64(self.stat.size);
-        writer.i64(self.stat.mtime_ns).i64(self.stat.ctime_ns).u64(self.stat.ino).u64(self.stat.dev);
-        writer.raw(&self.hash).u32(extra.0).u16(extra.1).u8(self.stat.kind as u8).u8(0);
+        writer
+            .i64(self.stat.mtime_ns)
+            .i64(self.stat.ctime_ns)
+            .u64(self.stat.ino)
+            .u64(self.stat.dev);
+        writer
+            .raw(&self.hash)
+            .u32(extra.0)
+            .u16(extra.1)
+            .u8(self.stat.kind as u8)
+            .u8(0);
     }
 
     /// Reads what [`Entry::write`] wrote: the entry, its children, where its extra lies.
     pub fn read(reader: &mut Reader<'_>, with_children: bool) -> Result<(Self, (u32, u32), (u32, u16))> {
         let (kind, detail) = (reader.u8()?, reader.u8()?);
-        let children = if with_children { (reader.u32()?, reader.u32()?) } else { (0, 0) };
+        let children = if with_children {
+            (reader.u32()?, reader.u32()?)
+        } else {
+            (0, 0)
+        };
         let (mode, flags, size) = (reader.u32()?, reader.u32()?, reader.u64()?);
         let (mtime_ns, ctime_ns) = (reader.i64()?, reader.i64()?);
         let (ino, dev, hash) = (reader.u64()?, reader.u64()?, reader.array()?);
@@ -185,10 +276,32 @@ impl Entry {
             kind::UNCOVERED => {
                 Reason::from_wire(detail)?;
             }
-            _ => return Err(EngineError::corrupt(format!("the index holds an unknown version kind: {kind}"))),
+            _ => {
+                return Err(EngineError::corrupt(format!(
+                    "the index holds an unknown version kind: {kind}"
+                )));
+            }
         }
-        let stat = StatKey { kind: file_kind, mode, size, mtime_ns, ctime_ns, ino, dev };
-        Ok((Entry { kind, detail, flags, stat, hash }, children, extra))
+        let stat = StatKey {
+            kind: file_kind,
+            mode,
+            size,
+            mtime_ns,
+            ctime_ns,
+            ino,
+            dev,
+        };
+        Ok((
+            Entry {
+                kind,
+                detail,
+                flags,
+                stat,
+                hash,
+            },
+            children,
+            extra,
+        ))
     }
 }
 

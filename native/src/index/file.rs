@@ -50,7 +50,16 @@ pub struct Loaded {
 
 impl IndexFile {
     pub fn new(path: PathBuf, store: Id) -> Self {
-        IndexFile { path, store, known: None }
+        IndexFile {
+            path,
+            store,
+            known: None,
+        }
+    }
+
+    /// Knows no file any more: the next step forward writes one.
+    pub fn forget(&mut self) {
+        self.known = None;
     }
 
     /// Reads the file up to its first damage. None: missing, foreign, damaged in its base, or newer than this.
@@ -62,7 +71,11 @@ impl IndexFile {
         let header = bytes.get(..HEADER)?;
         let check = u64::from_le_bytes(header[56..].try_into().ok()?);
         let version = u32::from_le_bytes(header[8..12].try_into().ok()?);
-        if &header[..8] != MAGIC || version != 1 || header[16..32] != self.store || check64(&header[..56]) != check {
+        if &header[..8] != MAGIC
+            || version != 1
+            || header[16..32] != self.store
+            || check64(&header[..56]) != check
+        {
             return None;
         }
         let mut frames = Frames::new(&bytes[HEADER..]);
@@ -81,7 +94,13 @@ impl IndexFile {
             end = frame.end;
         }
         let (len, base_len) = ((HEADER + end) as u64, (HEADER + base_end) as u64);
-        self.known = Some(Known { ino: meta.ino(), dev: meta.dev(), len, base_len, at: loaded.at });
+        self.known = Some(Known {
+            ino: meta.ino(),
+            dev: meta.dev(),
+            len,
+            base_len,
+            at: loaded.at,
+        });
         Some(loaded)
     }
 
@@ -96,7 +115,11 @@ impl IndexFile {
             let room = DELTA_ROOM.max(known.base_len / 2);
             let deltas = known.len - known.base_len + frame.len() as u64;
             if deltas <= room && self.append(&frame, known) {
-                self.known = Some(Known { len: known.len + frame.len() as u64, at, ..known });
+                self.known = Some(Known {
+                    len: known.len + frame.len() as u64,
+                    at,
+                    ..known
+                });
                 return Ok(());
             }
         }
@@ -104,7 +127,10 @@ impl IndexFile {
     }
 
     fn append(&self, frame: &[u8], known: Known) -> bool {
-        let opened = OpenOptions::new().append(true).custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC).open(&self.path);
+        let opened = OpenOptions::new()
+            .append(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+            .open(&self.path);
         let Ok(mut file) = opened else { return false };
         let ours = file
             .metadata()
@@ -119,7 +145,13 @@ impl IndexFile {
         let temp = self.path.with_extension(format!("tmp-{}", std::process::id()));
         let shown = self.path.as_os_str().as_encoded_bytes();
         let written = (|| {
-            fs::remove_file(&temp).or_else(|e| if e.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(e) })?;
+            fs::remove_file(&temp).or_else(|e| {
+                if e.kind() == std::io::ErrorKind::NotFound {
+                    Ok(())
+                } else {
+                    Err(e)
+                }
+            })?;
             let mut options = OpenOptions::new();
             let mut file = options.write(true).create_new(true).mode(0o600).open(&temp)?;
             file.write_all(&out)?;
@@ -131,7 +163,13 @@ impl IndexFile {
         }
         let meta = written.doing_at("write the index", shown)?;
         let len = out.len() as u64;
-        self.known = Some(Known { ino: meta.ino(), dev: meta.dev(), len, base_len: len, at });
+        self.known = Some(Known {
+            ino: meta.ino(),
+            dev: meta.dev(),
+            len,
+            base_len: len,
+            at,
+        });
         Ok(())
     }
 }
@@ -175,21 +213,37 @@ fn base_payload(index: &Index, at: Position, rules: &[u8]) -> Result<Vec<u8>> {
         entries.u32(names.len() as u32).u16(name.len() as u16);
         names.extend_from_slice(name);
         let extra = index.extra(*node);
-        let place = if extra.is_empty() { (0, 0) } else { (names.len() as u32, extra.len() as u16) };
+        let place = if extra.is_empty() {
+            (0, 0)
+        } else {
+            (names.len() as u32, extra.len() as u16)
+        };
         names.extend_from_slice(extra);
         let count = index.children(*node).len() as u32;
-        let children = if count == 0 { (0, 0) } else { (first_child[number], count) };
+        let children = if count == 0 {
+            (0, 0)
+        } else {
+            (first_child[number], count)
+        };
         index.entry(*node).write(&mut entries, Some(children), place);
     }
-    let name_bytes = u32::try_from(names.len()).map_err(|_| EngineError::corrupt("the tree's names exceed 4 GiB"))?;
+    let name_bytes =
+        u32::try_from(names.len()).map_err(|_| EngineError::corrupt("the tree's names exceed 4 GiB"))?;
     let mut writer = Writer::new();
-    writer.position(&at).i64(index.scanned_at_ns).u32(order.len() as u32).u32(name_bytes);
+    writer
+        .position(&at)
+        .i64(index.scanned_at_ns)
+        .u32(order.len() as u32)
+        .u32(name_bytes);
     writer.bytes(rules).raw(&entries.done()).raw(&names);
     Ok(writer.done())
 }
 
 fn read_position(reader: &mut Reader<'_>) -> Result<Position> {
-    Ok(Position { seq: reader.u64()?, observation: reader.array()? })
+    Ok(Position {
+        seq: reader.u64()?,
+        observation: reader.array()?,
+    })
 }
 
 fn damaged() -> EngineError {
@@ -207,8 +261,17 @@ fn read_base(payload: &[u8]) -> Result<Loaded> {
     }
     let mut entries = Reader::new(reader.raw(count * ENTRY)?);
     let names = reader.raw(name_bytes)?;
-    let slice = |at: u32, len: u16| names.get(at as usize..at as usize + len as usize).ok_or_else(damaged);
-    let mut index = Index { at: Some(at), scanned_at_ns, names: Vec::with_capacity(name_bytes + count), ..Index::new() };
+    let slice = |at: u32, len: u16| {
+        names
+            .get(at as usize..at as usize + len as usize)
+            .ok_or_else(damaged)
+    };
+    let mut index = Index {
+        at: Some(at),
+        scanned_at_ns,
+        names: Vec::with_capacity(name_bytes + count),
+        ..Index::new()
+    };
     index.nodes = Vec::with_capacity(count);
     let mut parents: Vec<Option<NodeId>> = vec![None; count];
     for number in 0..count {
@@ -216,7 +279,11 @@ fn read_base(payload: &[u8]) -> Result<Loaded> {
         let (entry, (first, children), (extra_at, extra_len)) = Entry::read(&mut entries, true)?;
         let name = slice(name_at, name_len)?;
         let parent = parents[number];
-        let well_named = if number == 0 { name.is_empty() } else { is_name(name) && parent.is_some() };
+        let well_named = if number == 0 {
+            name.is_empty()
+        } else {
+            is_name(name) && parent.is_some()
+        };
         let range = first as usize..first as usize + children as usize;
         if !well_named || (children > 0 && (range.start <= number || range.end > count)) {
             return Err(damaged());
@@ -257,7 +324,11 @@ fn is_path(path: &[u8]) -> bool {
 
 fn delta_frame(before: Position, after: Position, scanned_at_ns: i64, steps: &[Step]) -> Vec<u8> {
     let mut writer = Writer::new();
-    writer.position(&before).position(&after).i64(scanned_at_ns).count(steps.len());
+    writer
+        .position(&before)
+        .position(&after)
+        .i64(scanned_at_ns)
+        .count(steps.len());
     for step in steps {
         match step {
             Step::Remove { path } => {
@@ -295,7 +366,11 @@ fn take_delta(loaded: &mut Loaded, payload: &[u8]) -> Result<()> {
             0 => Step::Remove { path },
             1 => {
                 let (entry, _, _) = Entry::read(&mut reader, false)?;
-                Step::Put { path, entry, extra: reader.bytes()?.to_vec() }
+                Step::Put {
+                    path,
+                    entry,
+                    extra: reader.bytes()?.to_vec(),
+                }
             }
             _ => return Err(damaged()),
         });

@@ -49,7 +49,11 @@ pub struct Index {
 /// One step of an index forward.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    Put { path: RelPath, entry: Entry, extra: Vec<u8> },
+    Put {
+        path: RelPath,
+        entry: Entry,
+        extra: Vec<u8>,
+    },
     /// With all below.
     Remove { path: RelPath },
 }
@@ -127,14 +131,18 @@ impl Index {
 
     pub fn child(&self, node: NodeId, name: &[u8]) -> Option<NodeId> {
         let children = self.children(node);
-        children.binary_search_by(|child| self.name(*child).cmp(name)).ok().map(|at| children[at])
+        children
+            .binary_search_by(|child| self.name(*child).cmp(name))
+            .ok()
+            .map(|at| children[at])
     }
 
     pub fn find(&self, path: &[u8]) -> Option<NodeId> {
         if path.is_empty() {
             return Some(ROOT);
         }
-        path.split(|b| *b == b'/').try_fold(ROOT, |node, name| self.child(node, name))
+        path.split(|b| *b == b'/')
+            .try_fold(ROOT, |node, name| self.child(node, name))
     }
 
     /// The version at a path; absent where it has none.
@@ -178,7 +186,11 @@ impl Index {
                     if last.0 != folder {
                         last = (folder.to_vec(), self.ensure(folder));
                     }
-                    let node = if path.is_empty() { ROOT } else { self.ensure_child(last.1, &path) };
+                    let node = if path.is_empty() {
+                        ROOT
+                    } else {
+                        self.ensure_child(last.1, &path)
+                    };
                     self.set(node, entry, extra);
                 }
                 Step::Remove { path } => {
@@ -270,7 +282,9 @@ impl Index {
             return;
         }
         let parent = self.parent(node);
-        self.nodes[parent as usize].children.retain(|child| *child != node);
+        self.nodes[parent as usize]
+            .children
+            .retain(|child| *child != node);
         self.drop_with_below(node);
     }
 
@@ -288,8 +302,12 @@ impl Index {
     /// Forgets ignored names, so that rules are asked again, and has their folders read again.
     pub fn forget_ignored(&mut self) {
         for node in 0..self.nodes.len() as NodeId {
-            let ignored: Vec<NodeId> =
-                self.children(node).iter().copied().filter(|c| self.entry(*c).has(flag::IGNORED)).collect();
+            let ignored: Vec<NodeId> = self
+                .children(node)
+                .iter()
+                .copied()
+                .filter(|c| self.entry(*c).has(flag::IGNORED))
+                .collect();
             if ignored.is_empty() {
                 continue;
             }

@@ -2,15 +2,31 @@ use super::*;
 use crate::wire::{FileKind, StatKey};
 
 fn stat(ino: u64) -> StatKey {
-    StatKey { kind: FileKind::File, mode: 0o644, size: 3, mtime_ns: 5, ctime_ns: 6, ino, dev: 7 }
+    StatKey {
+        kind: FileKind::File,
+        mode: 0o644,
+        size: 3,
+        mtime_ns: 5,
+        ctime_ns: 6,
+        ino,
+        dev: 7,
+    }
 }
 
 fn put(path: &str, entry: Entry) -> Step {
-    Step::Put { path: path.into(), entry, extra: Vec::new() }
+    Step::Put {
+        path: path.into(),
+        entry,
+        extra: Vec::new(),
+    }
 }
 
 fn dir() -> Entry {
-    Entry::dir(StatKey { kind: FileKind::Dir, mode: 0o755, ..stat(2) })
+    Entry::dir(StatKey {
+        kind: FileKind::Dir,
+        mode: 0o755,
+        ..stat(2)
+    })
 }
 
 fn sample() -> Index {
@@ -27,8 +43,11 @@ fn sample() -> Index {
 }
 
 fn paths(index: &Index) -> Vec<String> {
-    let mut out: Vec<String> =
-        index.below(0).into_iter().map(|(path, _)| String::from_utf8(path).unwrap()).collect();
+    let mut out: Vec<String> = index
+        .below(0)
+        .into_iter()
+        .map(|(path, _)| String::from_utf8(path).unwrap())
+        .collect();
     out.sort();
     out
 }
@@ -51,7 +70,14 @@ fn a_folder_goes_with_all_below_it() {
     assert_eq!(paths(&index), ["a-b", "z"]);
     assert_eq!(index.covered_files(), 1);
     index.apply([put("q", Entry::file(stat(9), [9; 16]))]);
-    assert_eq!(index.version_at(b"q"), Version::File { mode: 0o644, size: 3, content: [9; 16] });
+    assert_eq!(
+        index.version_at(b"q"),
+        Version::File {
+            mode: 0o644,
+            size: 3,
+            content: [9; 16]
+        }
+    );
 }
 
 #[test]

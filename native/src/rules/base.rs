@@ -75,7 +75,11 @@ fn width(folder: &[u8]) -> usize {
 impl Base {
     /// `snapshot` needs to hold what lies above the root only.
     pub fn new(sources: Sources, root: &[u8], snapshot: &Snapshot, repo: Repo) -> Self {
-        let case = if sources.ignore_case { Case::Fold } else { Case::Sensitive };
+        let case = if sources.ignore_case {
+            Case::Fold
+        } else {
+            Case::Sensitive
+        };
         let prefix = prefix_of(&sources, root);
         let global = compiled(snapshot.source(b"global"));
         let bottom = push(&Frame::bottom(Arc::new(repo)), global.clone(), 0);
@@ -132,12 +136,21 @@ impl Base {
 
     /// How a folder that is entered despite a rule is entered.
     pub fn inside(&self, folder: &[u8]) -> Inside {
-        if self.excluded(folder, true) { Inside::Excluded } else { Inside::Ignored }
+        if self.excluded(folder, true) {
+            Inside::Excluded
+        } else {
+            Inside::Ignored
+        }
     }
 
     /// Judges a name in a folder where `frame` and `inside` hold. `tracked` is asked only where a rule hides it, or might.
     pub fn judge(&self, look: &Look<'_>, tracked: impl FnOnce() -> bool) -> Verdict {
-        let Look { frame, inside, path, is_dir } = *look;
+        let Look {
+            frame,
+            inside,
+            path,
+            is_dir,
+        } = *look;
         if self.included(path, is_dir) {
             return match inside {
                 Inside::No => Verdict::Covered,
@@ -179,7 +192,9 @@ pub struct Look<'a> {
 }
 
 fn prefix_of(sources: &Sources, root: &[u8]) -> Vec<u8> {
-    let Some(repo) = &sources.repo else { return Vec::new() };
+    let Some(repo) = &sources.repo else {
+        return Vec::new();
+    };
     let top = repo.top.strip_suffix(b"/").unwrap_or(&repo.top);
     match root.strip_prefix(top) {
         Some([b'/', below @ ..]) if !below.is_empty() => join(below, b""),

@@ -27,7 +27,12 @@ pub fn read_ignore(folder: BorrowedFd<'_>) -> Content {
 
 /// A rule file outside the tree (global excludes, info/exclude). Links are followed, as by git.
 pub fn read_path(path: &Path) -> Content {
-    read(openat(CWD, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()))
+    read(openat(
+        CWD,
+        path,
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
+        Mode::empty(),
+    ))
 }
 
 fn read(opened: rustix::io::Result<std::os::fd::OwnedFd>) -> Content {

@@ -50,7 +50,12 @@ impl Frozen {
 
     /// The stack that held in `folder`.
     fn frame(&self, folder: &[u8]) -> Arc<Frame> {
-        let cached = self.frames.lock().unwrap_or_else(PoisonError::into_inner).get(folder).cloned();
+        let cached = self
+            .frames
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(folder)
+            .cloned();
         if let Some(frame) = cached {
             return frame;
         }
@@ -75,7 +80,12 @@ impl Frozen {
     /// Judges a new name.
     pub fn judge(&self, path: &[u8], is_dir: bool, inside: Inside) -> Verdict {
         let frame = self.frame(parent_of(path));
-        let look = Look { frame: &frame, inside, path, is_dir };
+        let look = Look {
+            frame: &frame,
+            inside,
+            path,
+            is_dir,
+        };
         self.base.judge(&look, || self.tracks(path, is_dir))
     }
 
@@ -91,6 +101,8 @@ impl Frozen {
 
     /// The tracked list names this folder itself: a submodule.
     pub fn is_submodule(&self, folder: &[u8]) -> bool {
-        self.tracked.binary_search_by(|p| p.as_slice().cmp(folder)).is_ok()
+        self.tracked
+            .binary_search_by(|p| p.as_slice().cmp(folder))
+            .is_ok()
     }
 }

@@ -19,7 +19,11 @@ impl Json {
         let mut parser = Parser { rest: bytes };
         let value = parser.value(0)?;
         parser.space();
-        if parser.rest.is_empty() { Ok(value) } else { Err(damage()) }
+        if parser.rest.is_empty() {
+            Ok(value)
+        } else {
+            Err(damage())
+        }
     }
 
     pub fn get(&self, key: &str) -> Option<&Json> {

@@ -108,7 +108,10 @@ impl Sources {
             Some(path) => json::write_text(&mut out, path),
         }
         out.extend_from_slice(format!(",\"ignoreCase\":{}", self.ignore_case).as_bytes());
-        for (key, list) in [(",\"include\":[", &self.include), (",\"exclude\":[", &self.exclude)] {
+        for (key, list) in [
+            (",\"include\":[", &self.include),
+            (",\"exclude\":[", &self.exclude),
+        ] {
             out.extend_from_slice(key.as_bytes());
             for (index, line) in list.iter().enumerate() {
                 if index > 0 {

@@ -59,12 +59,22 @@ impl Present {
             let common = path_of(&repo.common_dir);
             state.take(b"info".to_vec(), b"", read_path(&common.join("info/exclude")));
             above_root(&mut state, repo.top.as_slice(), root.as_os_str().as_bytes());
-            dirs = Some(GitDirs { git: path_of(&repo.git_dir), common });
+            dirs = Some(GitDirs {
+                git: path_of(&repo.git_dir),
+                common,
+            });
         }
-        let read = Snapshot { entries: state.entries.clone() };
+        let read = Snapshot {
+            entries: state.entries.clone(),
+        };
         let base = Base::new(sources, root.as_os_str().as_bytes(), &read, Repo::new(0, dirs));
         state.keys.insert(Vec::new(), base.above.repo.key());
-        Present { base, root: root.to_owned(), root_fd, state: Mutex::new(state) }
+        Present {
+            base,
+            root: root.to_owned(),
+            root_fd,
+            state: Mutex::new(state),
+        }
     }
 
     pub fn root_path(&self) -> &Path {
@@ -98,7 +108,10 @@ impl Present {
         }
         let own = read_ignore(folder.fd);
         let source = self.state().take(top_key(&self.base.full(path)), path, own);
-        Entered { frame: self.base.enter(&below, path, source.as_source()), nested }
+        Entered {
+            frame: self.base.enter(&below, path, source.as_source()),
+            nested,
+        }
     }
 
     /// Whether what was read of a folder is what `snapshot` holds of it.
@@ -121,7 +134,11 @@ impl Present {
             let is_above = |key: &[u8]| {
                 let key = key.strip_prefix(b"unreadable:").unwrap_or(key);
                 match key.strip_prefix(b"top:") {
-                    Some(folder) => !prefix.is_empty() && prefix.starts_with(&join_slash(folder)) && folder.len() + 1 < prefix.len(),
+                    Some(folder) => {
+                        !prefix.is_empty()
+                            && prefix.starts_with(&join_slash(folder))
+                            && folder.len() + 1 < prefix.len()
+                    }
                     None => matches!(key, b"sources" | b"global" | b"info"),
                 }
             };
@@ -153,7 +170,15 @@ impl Present {
     /// Judges a name anywhere; reads what it needs.
     pub fn judge(&self, path: &[u8], is_dir: bool, inside: Inside) -> Verdict {
         let frame = self.frame(parent_of(path));
-        self.judge_in(&Look { frame: &frame, inside, path, is_dir }, false)
+        self.judge_in(
+            &Look {
+                frame: &frame,
+                inside,
+                path,
+                is_dir,
+            },
+            false,
+        )
     }
 
     /// The stack that holds in `folder`, read from disk on first use.
@@ -167,7 +192,12 @@ impl Present {
         };
         let frame = match open_dir_beneath(self.root_fd.as_fd(), folder) {
             Ok(fd) => {
-                let open = OpenFolder { fd: fd.as_fd(), path: folder, has_ignore: true, has_git: true };
+                let open = OpenFolder {
+                    fd: fd.as_fd(),
+                    path: folder,
+                    has_ignore: true,
+                    has_git: true,
+                };
                 self.enter(&parent, &open).frame
             }
             Err(error) => match error.kind() {
@@ -242,7 +272,11 @@ impl State {
     }
 
     fn problem(&mut self, path: &[u8], detail: String) {
-        let problem = Problem { path: path.to_vec(), kind: ProblemKind::UnreadableRules, detail };
+        let problem = Problem {
+            path: path.to_vec(),
+            kind: ProblemKind::UnreadableRules,
+            detail,
+        };
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
@@ -250,12 +284,18 @@ impl State {
 }
 
 fn join_slash(folder: &[u8]) -> Vec<u8> {
-    if folder.is_empty() { Vec::new() } else { join(folder, b"") }
+    if folder.is_empty() {
+        Vec::new()
+    } else {
+        join(folder, b"")
+    }
 }
 
 /// The `.gitignore` files of the folders between the repository's top and the root.
 fn above_root(state: &mut State, top: &[u8], root: &[u8]) {
-    let Some(below) = root.strip_prefix(top).and_then(|rest| rest.strip_prefix(b"/")) else { return };
+    let Some(below) = root.strip_prefix(top).and_then(|rest| rest.strip_prefix(b"/")) else {
+        return;
+    };
     for (at, _) in join(below, b"").iter().enumerate().filter(|(_, b)| **b == b'/') {
         let folder = parent_of(&below[..at]);
         let path = path_of(&join(top, folder)).join(".gitignore");

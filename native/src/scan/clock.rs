@@ -31,7 +31,10 @@ impl Clock {
         let root_key = stat_open(root.as_fd()).ok();
         let stamp = unnamed(root).or_else(|| named(scratch, root_key.map(|key| key.dev)));
         match stamp {
-            None => Clock { now_ns: i64::MIN, tick_ns: 0 },
+            None => Clock {
+                now_ns: i64::MIN,
+                tick_ns: 0,
+            },
             Some(stamp) => {
                 let whole = |ns: i64| ns % 1_000_000_000 == 0;
                 let coarse = whole(stamp.mtime_ns) && root_key.is_none_or(|key| whole(key.mtime_ns));
@@ -73,12 +76,23 @@ mod tests {
     use crate::wire::FileKind;
 
     fn key(mtime_ns: i64, ctime_ns: i64) -> StatKey {
-        StatKey { kind: FileKind::File, mode: 0o644, size: 1, mtime_ns, ctime_ns, ino: 1, dev: 1 }
+        StatKey {
+            kind: FileKind::File,
+            mode: 0o644,
+            size: 1,
+            mtime_ns,
+            ctime_ns,
+            ino: 1,
+            dev: 1,
+        }
     }
 
     #[test]
     fn times_within_a_tick_of_now_or_ahead_of_it_are_racy() {
-        let clock = Clock { now_ns: 1_000, tick_ns: 10 };
+        let clock = Clock {
+            now_ns: 1_000,
+            tick_ns: 10,
+        };
         assert!(!clock.is_racy(&key(990, 500)));
         assert!(clock.is_racy(&key(991, 500)));
         assert!(clock.is_racy(&key(500, 2_000)), "ctime counts as much as mtime");
@@ -86,7 +100,10 @@ mod tests {
 
     #[test]
     fn without_a_clock_everything_is_racy() {
-        let clock = Clock { now_ns: i64::MIN, tick_ns: 0 };
+        let clock = Clock {
+            now_ns: i64::MIN,
+            tick_ns: 0,
+        };
         assert!(clock.is_racy(&key(0, 0)));
     }
 

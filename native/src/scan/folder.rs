@@ -127,11 +127,21 @@ impl Scan<'_> {
             task.ctx.entering = task.ctx.entering.or(Some(reason));
             task.ctx.incomplete |= reason == Reason::Unreadable;
         }
-        let racy = if self.clock.is_racy(&stat) { flag::UNTRUSTED } else { 0 };
+        let racy = if self.clock.is_racy(&stat) {
+            flag::UNTRUSTED
+        } else {
+            0
+        };
         self.record(local, &task, Entry::dir(stat).with(racy | task.marks));
         let seen = if steady { None } else { Some(&names) };
         let ctx = self.enter_rules(&task, fd.as_fd(), seen);
-        let here = Here { fd: fd.as_fd(), shared: &fd, path: &task.path, dev: stat.dev, ctx };
+        let here = Here {
+            fd: fd.as_fd(),
+            shared: &fd,
+            path: &task.path,
+            dev: stat.dev,
+            ctx,
+        };
         let children = task.node.map_or(&[][..], |node| self.index.children(node));
         let looked = match seen {
             Some(names) => self.merge(local, &here, (names, children), made),
@@ -142,7 +152,13 @@ impl Scan<'_> {
     }
 
     /// Names of a folder that has the same ones as before.
-    fn steady(&self, local: &mut Local, here: &Here<'_>, children: &[NodeId], made: &mut Vec<Task>) -> Result<()> {
+    fn steady(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        children: &[NodeId],
+        made: &mut Vec<Task>,
+    ) -> Result<()> {
         self.count_entries(children.len() as u64)?;
         local.counters.entries += children.len() as u64;
         let mut gone = Vec::new();
@@ -196,7 +212,11 @@ impl Scan<'_> {
                 self.vanished(local, here, *child);
             } else {
                 let path = self.path_below(here.path, *child);
-                local.problem(&path, ProblemKind::Vanished, "it could not be looked at; its last version stands");
+                local.problem(
+                    &path,
+                    ProblemKind::Vanished,
+                    "it could not be looked at; its last version stands",
+                );
             }
         }
     }
@@ -205,7 +225,9 @@ impl Scan<'_> {
     fn enter_rules(&self, task: &Task, fd: BorrowedFd<'_>, names: Option<&Names>) -> Ctx {
         let mut ctx = task.ctx.clone();
         ctx.inside = self.inside_of(&task.path, task.marks);
-        let View::Renewed { old, present } = &self.view else { return ctx };
+        let View::Renewed { old, present } = &self.view else {
+            return ctx;
+        };
         let Some(frame) = ctx.frame.take() else { return ctx };
         let has = |name: &[u8]| match (names, task.node) {
             (Some(names), _) => names.has(name),
@@ -213,14 +235,23 @@ impl Scan<'_> {
             (None, None) => false,
         };
         let has_git = has(b".git");
-        let submodule = has_git && ctx.inside == Inside::Ignored && frame.repo.has_submodule(&present.base.full(&task.path));
+        let submodule = has_git
+            && ctx.inside == Inside::Ignored
+            && frame.repo.has_submodule(&present.base.full(&task.path));
         if ctx.inside != Inside::No && !submodule {
             ctx.frame = Some(frame);
             return ctx;
         }
-        let folder = crate::rules::OpenFolder { fd, path: &task.path, has_ignore: has(b".gitignore"), has_git };
+        let folder = crate::rules::OpenFolder {
+            fd,
+            path: &task.path,
+            has_ignore: has(b".gitignore"),
+            has_git,
+        };
         let entered = present.enter(&frame, &folder);
-        ctx.changed |= old.as_ref().is_none_or(|old| !present.same_in(&task.path, &old.snapshot));
+        ctx.changed |= old
+            .as_ref()
+            .is_none_or(|old| !present.same_in(&task.path, &old.snapshot));
         if entered.nested {
             ctx.inside = Inside::No;
             ctx.git_changed = self.git_keys.get(&task.path) != Some(&entered.frame.repo.key());
@@ -235,17 +266,27 @@ impl Scan<'_> {
         if task.before.is_none() && old == Some(entry) {
             return;
         }
-        let incomplete = if task.ctx.incomplete { row_flag::INCOMPLETE } else { 0 };
+        let incomplete = if task.ctx.incomplete {
+            row_flag::INCOMPLETE
+        } else {
+            0
+        };
         let known = task.node.filter(|node| self.index.entry(*node).is_known());
         let before = match (&task.before, known) {
             (Some(before), _) => before.clone(),
-            (None, Some(node)) => Before { version: self.index.version(node), flags: incomplete },
+            (None, Some(node)) => Before {
+                version: self.index.version(node),
+                flags: incomplete,
+            },
             (None, None) => match task.ctx.entering {
                 Some(reason) => Before {
                     version: Entry::uncovered(reason, entry.stat).version(&[]),
                     flags: row_flag::COVERAGE,
                 },
-                None => Before { version: Version::Absent, flags: 0 },
+                None => Before {
+                    version: Version::Absent,
+                    flags: 0,
+                },
             },
         };
         let mut pending = Pending::now(entry, before.version);
@@ -262,13 +303,23 @@ impl Scan<'_> {
             return Err(EngineError::io("open a folder", error).with_path(&task.path));
         }
         let holder = crate::ignore::names::parent_of(&task.path).to_vec();
-        let here = Here { fd: parent.as_fd(), shared: parent, path: &holder, dev: task.dev, ctx: task.ctx.clone() };
+        let here = Here {
+            fd: parent.as_fd(),
+            shared: parent,
+            path: &holder,
+            dev: task.dev,
+            ctx: task.ctx.clone(),
+        };
         local.counters.stat_calls += 1;
         match stat_bytes(parent.as_fd(), base_name(&task.path)) {
             Ok(stat) if stat.kind == crate::wire::FileKind::Dir => {
                 local.closed.push(task.path.clone());
                 local.problem(&task.path, ProblemKind::UnreadableDir, error);
-                self.record(local, &task, Entry::uncovered(Reason::Unreadable, stat).with(task.marks));
+                self.record(
+                    local,
+                    &task,
+                    Entry::uncovered(Reason::Unreadable, stat).with(task.marks),
+                );
             }
             Ok(stat) => {
                 if let Some(node) = task.node {

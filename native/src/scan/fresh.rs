@@ -50,20 +50,44 @@ impl Scan<'_> {
         let is_dir = file_kind == FileKind::Dir;
         let secret = self.is_secret_file(&path, file_kind) && here.ctx.inside == Inside::No;
         let verdict = if secret {
-            Newcomer::Covered { marks: 0, visible_now: false }
+            Newcomer::Covered {
+                marks: 0,
+                visible_now: false,
+            }
         } else {
             self.judge_new(local, here, &path, is_dir)
         };
         if verdict == Newcomer::Ignored {
-            local.found(path, Pending::now(Entry::ignored(file_kind), self.before_of(node)));
+            local.found(
+                path,
+                Pending::now(Entry::ignored(file_kind), self.before_of(node)),
+            );
             return;
         }
-        let Some(stat) = stat.or_else(|| self.stat(local, here, name, &path)) else { return };
+        let Some(stat) = stat.or_else(|| self.stat(local, here, name, &path)) else {
+            return;
+        };
         match verdict {
             Newcomer::Covered { marks, visible_now } => {
-                self.cover(local, here, NewName { path, stat, node, marks, visible_now }, made);
+                self.cover(
+                    local,
+                    here,
+                    NewName {
+                        path,
+                        stat,
+                        node,
+                        marks,
+                        visible_now,
+                    },
+                    made,
+                );
             }
-            _ => self.take(local, here, (path, stat, Entry::uncovered(Reason::Ignored, stat)), false),
+            _ => self.take(
+                local,
+                here,
+                (path, stat, Entry::uncovered(Reason::Ignored, stat)),
+                false,
+            ),
         }
     }
 
@@ -104,16 +128,34 @@ impl Scan<'_> {
 
     /// A new name that is covered: a folder is entered, the rest is looked at.
     fn cover(&self, local: &mut Local, here: &Here<'_>, name: NewName, made: &mut Vec<Task>) {
-        let NewName { path, stat, node, marks, visible_now } = name;
+        let NewName {
+            path,
+            stat,
+            node,
+            marks,
+            visible_now,
+        } = name;
         let mut ctx = here.ctx.clone();
         if visible_now {
             ctx.entering = ctx.entering.or(Some(Reason::Ignored));
         }
         if stat.kind == FileKind::Dir && stat.dev == here.dev {
             let parent = Some(here.shared.clone());
-            let task = Task { node, path, parent, dev: here.dev, before: None, marks, ctx };
+            let task = Task {
+                node,
+                path,
+                parent,
+                dev: here.dev,
+                before: None,
+                marks,
+                ctx,
+            };
             if self.own_only {
-                self.record(local, &task, Entry::dir(stat).with(flag::UNTRUSTED | flag::NOT_WHOLE | marks));
+                self.record(
+                    local,
+                    &task,
+                    Entry::dir(stat).with(flag::UNTRUSTED | flag::NOT_WHOLE | marks),
+                );
             } else {
                 made.push(task);
             }
@@ -132,7 +174,10 @@ impl Scan<'_> {
     fn newcomer_before(&self, here: &Here<'_>, stat: &StatKey, visible_now: bool) -> Before {
         let reason = here.ctx.entering.or(visible_now.then_some(Reason::Ignored));
         match reason {
-            None => Before { version: Version::Absent, flags: 0 },
+            None => Before {
+                version: Version::Absent,
+                flags: 0,
+            },
             Some(reason) => Before {
                 version: Entry::uncovered(reason, *stat).version(&[]),
                 flags: row_flag::COVERAGE,
@@ -141,7 +186,13 @@ impl Scan<'_> {
     }
 
     /// Records a new name whose version is known by its stat alone.
-    fn take(&self, local: &mut Local, here: &Here<'_>, (path, stat, entry): (RelPath, StatKey, Entry), visible_now: bool) {
+    fn take(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (path, stat, entry): (RelPath, StatKey, Entry),
+        visible_now: bool,
+    ) {
         let before = self.newcomer_before(here, &stat, visible_now);
         let mut pending = Pending::now(entry, before.version);
         pending.flags = before.flags;
@@ -151,7 +202,11 @@ impl Scan<'_> {
     /// What stands under a covered name that is no folder of this file system; files become suspects. None where it
     /// changed under the look.
     pub(super) fn sight(&self, here: &Here<'_>, path: &[u8], stat: &StatKey) -> Option<Pending> {
-        let racy = if self.clock.is_racy(stat) { flag::UNTRUSTED } else { 0 };
+        let racy = if self.clock.is_racy(stat) {
+            flag::UNTRUSTED
+        } else {
+            0
+        };
         let now = |entry: Entry| Pending::now(entry, Version::Absent);
         if stat.dev != here.dev {
             return Some(now(Entry::uncovered(Reason::Mount, *stat)));
@@ -165,12 +220,18 @@ impl Scan<'_> {
             }
             FileKind::File => {
                 let entry = Entry::uncovered(Reason::OutOfTime, *stat).with(racy);
-                Some(Pending { suspect: true, ..now(entry) })
+                Some(Pending {
+                    suspect: true,
+                    ..now(entry)
+                })
             }
             FileKind::Symlink => {
                 let target = rustix::fs::readlinkat(here.fd, base_name(path), Vec::new()).ok()?;
                 let entry = Entry::symlink(*stat).with(racy);
-                Some(Pending { extra: target.into_bytes(), ..now(entry) })
+                Some(Pending {
+                    extra: target.into_bytes(),
+                    ..now(entry)
+                })
             }
             FileKind::Dir => None,
             kind => kind.special().map(|special| now(Entry::special(*stat, special))),
@@ -178,7 +239,13 @@ impl Scan<'_> {
     }
 
     /// Records what came in a folder's place.
-    pub(super) fn leaf(&self, local: &mut Local, here: &Here<'_>, (path, stat): (RelPath, StatKey), before: Before) {
+    pub(super) fn leaf(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (path, stat): (RelPath, StatKey),
+        before: Before,
+    ) {
         match self.sight(here, &path, &stat) {
             Some(mut pending) => {
                 (pending.before, pending.flags) = (before.version, before.flags);

@@ -104,9 +104,20 @@ impl Scan<'_> {
             return true;
         }
         let path = self.path_below(here.path, child);
-        let flags = if here.ctx.incomplete { row_flag::INCOMPLETE } else { 0 };
-        let before = Before { version: self.index.version(child), flags };
-        if stat.kind == FileKind::Dir && stat.dev == here.dev && !entry.is(Reason::Ignored) && !entry.is(Reason::Git) {
+        let flags = if here.ctx.incomplete {
+            row_flag::INCOMPLETE
+        } else {
+            0
+        };
+        let before = Before {
+            version: self.index.version(child),
+            flags,
+        };
+        if stat.kind == FileKind::Dir
+            && stat.dev == here.dev
+            && !entry.is(Reason::Ignored)
+            && !entry.is(Reason::Git)
+        {
             self.folder_now(local, here, (child, path, stat), made);
             return true;
         }
@@ -143,15 +154,32 @@ impl Scan<'_> {
         let same_stat = entry.stat == *stat;
         let trusted = same_stat && !self.rehash && !entry.has(flag::UNTRUSTED | flag::WRITERS);
         let mut flags = before.flags;
-        let now = |entry: Entry| Some(Pending { flags, ..Pending::now(entry, before.version.clone()) });
+        let now = |entry: Entry| {
+            Some(Pending {
+                flags,
+                ..Pending::now(entry, before.version.clone())
+            })
+        };
         match entry.reason() {
             Some(Reason::Git) => {
-                return if entry.same_identity(stat) { None } else { now(Entry::uncovered(Reason::Git, *stat)) };
+                return if entry.same_identity(stat) {
+                    None
+                } else {
+                    now(Entry::uncovered(Reason::Git, *stat))
+                };
             }
             Some(Reason::Ignored) => {
                 // A folder's times move with every name below it: only another inode is news.
-                let same = if stat.kind == FileKind::Dir { entry.same_identity(stat) } else { same_stat };
-                return if same { None } else { now(Entry::uncovered(Reason::Ignored, *stat)) };
+                let same = if stat.kind == FileKind::Dir {
+                    entry.same_identity(stat)
+                } else {
+                    same_stat
+                };
+                return if same {
+                    None
+                } else {
+                    now(Entry::uncovered(Reason::Ignored, *stat))
+                };
             }
             Some(Reason::Unreadable) if trusted => return now(*entry),
             Some(Reason::OutOfTime) if same_stat && !entry.has(flag::UNTRUSTED) => flags |= row_flag::LATE,
@@ -174,7 +202,9 @@ impl Scan<'_> {
         let mut pending = self.sight(here, path, stat)?;
         pending.before = before.version;
         pending.flags = flags;
-        if entry.kind == kind::SYMLINK && pending.after() == pending.before && pending.entry.map(|e| e.stat) == Some(entry.stat)
+        if entry.kind == kind::SYMLINK
+            && pending.after() == pending.before
+            && pending.entry.map(|e| e.stat) == Some(entry.stat)
         {
             let flags = pending.entry.map_or(0, |e| e.flags);
             if flags == entry.flags & !MARKS {
@@ -201,10 +231,18 @@ impl Scan<'_> {
         }
         if entry.kind == kind::DIR {
             if entry.stat.mode != stat.mode || entry.stat.ino != stat.ino {
-                self.record(local, &task, Entry::dir(stat).with(flag::UNTRUSTED | flag::NOT_WHOLE | task.marks));
+                self.record(
+                    local,
+                    &task,
+                    Entry::dir(stat).with(flag::UNTRUSTED | flag::NOT_WHOLE | task.marks),
+                );
             }
         } else if !entry.is(Reason::Unreadable) || entry.stat != stat {
-            self.record(local, &task, Entry::dir(stat).with(flag::UNTRUSTED | flag::NOT_WHOLE));
+            self.record(
+                local,
+                &task,
+                Entry::dir(stat).with(flag::UNTRUSTED | flag::NOT_WHOLE),
+            );
         }
     }
 
@@ -229,12 +267,27 @@ impl Scan<'_> {
             Version::Absent => Entry::uncovered(Reason::Ignored, stat).version(&[]),
             version => version,
         };
-        let before = Before { version, flags: row_flag::COVERAGE };
+        let before = Before {
+            version,
+            flags: row_flag::COVERAGE,
+        };
         if stat.kind == FileKind::Dir && stat.dev == here.dev {
-            let ctx = Ctx { entering: Some(Reason::Ignored), changed: true, ..here.ctx.clone() };
+            let ctx = Ctx {
+                entering: Some(Reason::Ignored),
+                changed: true,
+                ..here.ctx.clone()
+            };
             let node = Some(child);
             let parent = Some(here.shared.clone());
-            made.push(Task { node, path, parent, dev: here.dev, before: Some(before), marks, ctx });
+            made.push(Task {
+                node,
+                path,
+                parent,
+                dev: here.dev,
+                before: Some(before),
+                marks,
+                ctx,
+            });
         } else if let Some(mut pending) = self.sight(here, &path, &stat) {
             pending.before = before.version;
             pending.flags = before.flags;
@@ -263,8 +316,15 @@ impl Scan<'_> {
     /// A known name that its folder, read whole, lacks.
     pub(super) fn vanished(&self, local: &mut Local, here: &Here<'_>, child: NodeId) {
         self.drop_below(local, here, child);
-        let flags = if here.ctx.incomplete { row_flag::INCOMPLETE } else { 0 };
-        local.found(self.path_below(here.path, child), Pending::gone(self.index.version(child), flags));
+        let flags = if here.ctx.incomplete {
+            row_flag::INCOMPLETE
+        } else {
+            0
+        };
+        local.found(
+            self.path_below(here.path, child),
+            Pending::gone(self.index.version(child), flags),
+        );
     }
 
     /// All that was known below a folder that is no more.
@@ -272,7 +332,11 @@ impl Scan<'_> {
         if self.index.children(child).is_empty() {
             return;
         }
-        let flags = if here.ctx.incomplete { row_flag::INCOMPLETE } else { 0 };
+        let flags = if here.ctx.incomplete {
+            row_flag::INCOMPLETE
+        } else {
+            0
+        };
         for (path, node) in self.index.below(child) {
             if self.index.entry(node).is_known() {
                 local.found(path, Pending::gone(self.index.version(node), flags));

@@ -13,8 +13,6 @@ mod paths;
 mod rules;
 pub mod set;
 pub mod sys;
-#[cfg(test)]
-mod tests;
 mod walk;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -45,11 +43,19 @@ pub struct Root {
 impl Root {
     pub fn open(path: PathBuf) -> Result<Self> {
         let gone = |error: rustix::io::Errno| {
-            EngineError::new(Code::RootChanged, format!("the root {} can't be opened: {error}", path.display()))
+            EngineError::new(
+                Code::RootChanged,
+                format!("the root {} can't be opened: {error}", path.display()),
+            )
         };
         let fd = sys::open_dir(rustix::fs::CWD, path.as_os_str().as_encoded_bytes()).map_err(gone)?;
         let stat = stat_open(fd.as_fd()).map_err(gone)?;
-        Ok(Root { path, fd: Arc::new(fd), dev: stat.dev, ino: stat.ino })
+        Ok(Root {
+            path,
+            fd: Arc::new(fd),
+            dev: stat.dev,
+            ino: stat.ino,
+        })
     }
 
     /// `ERR_ROOT_CHANGED` where another inode, or nothing, stands at the path.
@@ -138,7 +144,15 @@ pub fn scan(against: Against<'_>, request: Request, work: &Work) -> Result<Chang
             return Err(EngineError::new(Code::InvalidArgument, text));
         }
     };
-    let scan = Scan::new(&against, view, ScanMode { hold: request.hold, rehash: request.rehash }, work);
+    let scan = Scan::new(
+        &against,
+        view,
+        ScanMode {
+            hold: request.hold,
+            rehash: request.rehash,
+        },
+        work,
+    );
     let locals = match &request.only {
         None => walk::run(&scan)?,
         Some(paths) => {
@@ -151,6 +165,27 @@ pub fn scan(against: Against<'_>, request: Request, work: &Work) -> Result<Chang
     };
     against.root.check()?;
     scan.finish(locals, true)
+}
+
+/// Looks again at single paths of a set, by the set's rules, and takes what it finds into the set.
+pub fn look_again(set: &mut ChangeSet, against: Against<'_>, paths: &[RelPath], work: &Work) -> Result<()> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let mut scan = Scan::new(
+        &against,
+        set.view.clone(),
+        ScanMode {
+            hold: Vec::new(),
+            rehash: false,
+        },
+        work,
+    );
+    scan.own_only = true;
+    let local = scan.look_at(paths)?;
+    set.problems.extend(local.problems);
+    set.absorb(against.index, paths, local.found);
+    Ok(())
 }
 
 struct ScanMode {
@@ -177,17 +212,13 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Looks at single paths with the rules of an earlier scan.
-    pub(crate) fn again(against: &Against<'a>, view: View, work: &'a Work) -> Self {
-        let mut scan = Scan::new(against, view, ScanMode { hold: Vec::new(), rehash: false }, work);
-        scan.own_only = true;
-        scan
-    }
-
     fn count_entries(&self, count: u64) -> Result<()> {
         let total = self.entries.fetch_add(count, Ordering::Relaxed) + count;
         if total > self.limits.max_entries {
-            let text = format!("the tree has more than {} entries (limits.maxEntries)", self.limits.max_entries);
+            let text = format!(
+                "the tree has more than {} entries (limits.maxEntries)",
+                self.limits.max_entries
+            );
             return Err(EngineError::new(Code::TooManyEntries, text));
         }
         self.work.report("scan", total, None);
@@ -220,7 +251,11 @@ impl<'a> Scan<'a> {
 
 impl Local {
     fn problem(&mut self, path: &[u8], kind: crate::wire::ProblemKind, detail: impl ToString) {
-        self.problems.push(Problem { path: path.to_vec(), kind, detail: detail.to_string() });
+        self.problems.push(Problem {
+            path: path.to_vec(),
+            kind,
+            detail: detail.to_string(),
+        });
     }
 
     fn found(&mut self, path: RelPath, pending: Pending) {
@@ -234,4 +269,3 @@ pub(crate) struct Before {
     version: Version,
     flags: u8,
 }
-

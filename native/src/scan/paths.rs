@@ -33,7 +33,10 @@ impl Scan<'_> {
         let fd = match opened.and_then(|fd| Ok((stat_open(fd.as_fd())?, fd))) {
             Ok((_, fd)) => Arc::new(fd),
             Err(error) => {
-                let gone = matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP));
+                let gone = matches!(
+                    error.raw_os_error(),
+                    Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP)
+                );
                 if gone {
                     // The folder itself is gone or no folder: to look at it says what became of this path.
                     self.look_at_one(local, folder, seen);
@@ -47,7 +50,13 @@ impl Scan<'_> {
             self.look_at_one(local, folder, seen);
         }
         local.counters.entries += 1;
-        let here = Here { fd: fd.as_fd(), shared: &fd, path: folder, dev: self.root.dev, ctx: self.ctx_of(folder) };
+        let here = Here {
+            fd: fd.as_fd(),
+            shared: &fd,
+            path: folder,
+            dev: self.root.dev,
+            ctx: self.ctx_of(folder),
+        };
         let mut made = Vec::new();
         match self.index.find(path) {
             Some(node) => {
@@ -68,7 +77,9 @@ impl Scan<'_> {
     }
 
     fn is_known_folder(&self, folder: &[u8]) -> bool {
-        self.index.find(folder).is_some_and(|node| self.index.entry(node).is_known())
+        self.index
+            .find(folder)
+            .is_some_and(|node| self.index.entry(node).is_known())
     }
 
     /// What the folders above hand down, as the index has them.

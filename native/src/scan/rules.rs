@@ -16,8 +16,15 @@ use crate::wire::{FileKind, Problem, ProblemKind, Reason, RelPath, encode_paths}
 /// The rules of one scan. Clones share what was read.
 #[derive(Clone)]
 pub enum View {
-    Renewed { old: Option<Arc<Frozen>>, present: Arc<Present> },
-    Turn { frozen: Arc<Frozen>, present: Arc<OnceLock<Present>>, root: Root },
+    Renewed {
+        old: Option<Arc<Frozen>>,
+        present: Arc<Present>,
+    },
+    Turn {
+        frozen: Arc<Frozen>,
+        present: Arc<OnceLock<Present>>,
+        root: Root,
+    },
 }
 
 /// What a whole scan saw that the new snapshot needs.
@@ -53,9 +60,13 @@ pub(crate) enum Newcomer {
 /// What becomes of a name that the index has, when rules are asked again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Again {
-    Keep { marks: u32 },
+    Keep {
+        marks: u32,
+    },
     /// It was hidden and is visible.
-    Enter { marks: u32 },
+    Enter {
+        marks: u32,
+    },
     Leave,
 }
 
@@ -68,7 +79,11 @@ impl View {
     }
 
     pub fn turn(frozen: Arc<Frozen>, root: &Root) -> Self {
-        View::Turn { frozen, present: Arc::default(), root: root.clone() }
+        View::Turn {
+            frozen,
+            present: Arc::default(),
+            root: root.clone(),
+        }
     }
 
     /// Option `include` names the path or a folder above it.
@@ -101,7 +116,9 @@ impl View {
         pending: &BTreeMap<RelPath, Pending>,
         gathered: Gathered,
     ) -> Result<Option<Renewal>> {
-        let View::Renewed { old, present } = self else { return Ok(None) };
+        let View::Renewed { old, present } = self else {
+            return Ok(None);
+        };
         let mut collected = present.collected();
         let mut submodules = gathered.submodules;
         if let Some(old) = old {
@@ -121,20 +138,33 @@ impl View {
                 take(&path, index.entry(node));
             }
         }
-        pending.iter().for_each(|(path, p)| p.entry.iter().for_each(|entry| take(path, entry)));
+        pending
+            .iter()
+            .for_each(|(path, p)| p.entry.iter().for_each(|entry| take(path, entry)));
         tracked.append(&mut submodules);
         tracked.sort_unstable();
         tracked.dedup();
         if !tracked.is_empty() {
-            collected.entries.insert(b"tracked".to_vec(), encode_paths(&tracked));
+            collected
+                .entries
+                .insert(b"tracked".to_vec(), encode_paths(&tracked));
         }
-        let snapshot = Snapshot { entries: collected.entries };
+        let snapshot = Snapshot {
+            entries: collected.entries,
+        };
         let same = old.as_ref().is_some_and(|old| old.snapshot == snapshot);
         let root = match same {
             true => None,
-            false => Some(Arc::new(Frozen::new(snapshot, present.root_path().as_os_str().as_bytes())?)),
+            false => Some(Arc::new(Frozen::new(
+                snapshot,
+                present.root_path().as_os_str().as_bytes(),
+            )?)),
         };
-        Ok(Some(Renewal { rules: root, keys: collected.keys, problems: collected.problems }))
+        Ok(Some(Renewal {
+            rules: root,
+            keys: collected.keys,
+            problems: collected.problems,
+        }))
     }
 }
 
@@ -149,8 +179,12 @@ fn keep_closed(
         let plain = key.strip_prefix(b"unreadable:").unwrap_or(key);
         let kept = closed.iter().any(|folder| {
             let within = |path: &[u8], folder: &[u8]| crate::ignore::names::is_within(path, folder);
-            plain.strip_prefix(b"top:").is_some_and(|path| within(path, &present.base.full(folder)))
-                || plain.strip_prefix(b"info:").is_some_and(|path| within(path, folder))
+            plain
+                .strip_prefix(b"top:")
+                .is_some_and(|path| within(path, &present.base.full(folder)))
+                || plain
+                    .strip_prefix(b"info:")
+                    .is_some_and(|path| within(path, folder))
         });
         if kept {
             entries.entry(key.clone()).or_insert_with(|| content.clone());
@@ -159,7 +193,11 @@ fn keep_closed(
 }
 
 fn marks_of(verdict: Verdict) -> u32 {
-    if matches!(verdict, Verdict::Despite(_)) { flag::DESPITE } else { 0 }
+    if matches!(verdict, Verdict::Despite(_)) {
+        flag::DESPITE
+    } else {
+        0
+    }
 }
 
 impl Scan<'_> {
@@ -177,7 +215,13 @@ impl Scan<'_> {
     }
 
     /// Judges a name that the index lacks.
-    pub(super) fn judge_new(&self, local: &mut Local, here: &Here<'_>, path: &[u8], is_dir: bool) -> Newcomer {
+    pub(super) fn judge_new(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        path: &[u8],
+        is_dir: bool,
+    ) -> Newcomer {
         local.counters.rules_evaluated += 1;
         match &self.view {
             View::Renewed { old, present } => {
@@ -188,11 +232,16 @@ impl Scan<'_> {
                     Verdict::Blind => Newcomer::Hidden,
                     seen => Newcomer::Covered {
                         marks: marks_of(seen),
-                        visible_now: old.is_some_and(|o| o.judge(path, is_dir, Inside::No) == Verdict::Ignored),
+                        visible_now: old
+                            .is_some_and(|o| o.judge(path, is_dir, Inside::No) == Verdict::Ignored),
                     },
                 }
             }
-            View::Turn { frozen, present, root } => {
+            View::Turn {
+                frozen,
+                present,
+                root,
+            } => {
                 let before = frozen.judge(path, is_dir, here.ctx.inside);
                 match before {
                     Verdict::Ignored => return Newcomer::Ignored,
@@ -202,7 +251,10 @@ impl Scan<'_> {
                 let inside = here.ctx.inside;
                 match View::turn_present(frozen, present, root).judge(path, is_dir, inside) {
                     Verdict::Ignored | Verdict::Blind => Newcomer::Hidden,
-                    now => Newcomer::Covered { marks: marks_of(before) | marks_of(now), visible_now: false },
+                    now => Newcomer::Covered {
+                        marks: marks_of(before) | marks_of(now),
+                        visible_now: false,
+                    },
                 }
             }
         }
@@ -221,9 +273,17 @@ impl Scan<'_> {
             Some(frame) => frame.clone(),
             None => present.frame(here.path),
         };
-        let look = Look { frame: &frame, inside: here.ctx.inside, path, is_dir };
+        let look = Look {
+            frame: &frame,
+            inside: here.ctx.inside,
+            path,
+            is_dir,
+        };
         let verdict = present.judge_in(&look, otherwise);
-        if is_dir && matches!(verdict, Verdict::Despite(_)) && frame.repo.has_submodule(&present.base.full(path)) {
+        if is_dir
+            && matches!(verdict, Verdict::Despite(_))
+            && frame.repo.has_submodule(&present.base.full(path))
+        {
             local.submodules.push(path.to_vec());
         }
         verdict
@@ -231,16 +291,28 @@ impl Scan<'_> {
 
     /// Whether rules are to be asked again about a known name.
     pub(super) fn asks(&self, here: &Here<'_>, entry: &Entry) -> bool {
-        let View::Renewed { .. } = &self.view else { return false };
+        let View::Renewed { .. } = &self.view else {
+            return false;
+        };
         here.ctx.changed
             || entry.has(flag::HELD)
             || (here.ctx.git_changed && (entry.has(flag::DESPITE) || is_hidden(entry)))
     }
 
     /// Asks again about a known name.
-    pub(super) fn judge_again(&self, local: &mut Local, here: &Here<'_>, path: &[u8], entry: &Entry) -> Again {
-        let same = Again::Keep { marks: entry.flags & HIDDEN_BY };
-        let View::Renewed { present, .. } = &self.view else { return same };
+    pub(super) fn judge_again(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        path: &[u8],
+        entry: &Entry,
+    ) -> Again {
+        let same = Again::Keep {
+            marks: entry.flags & HIDDEN_BY,
+        };
+        let View::Renewed { present, .. } = &self.view else {
+            return same;
+        };
         let is_dir = entry.stat.kind == FileKind::Dir;
         let was_tracked = entry.has(flag::DESPITE);
         if !here.ctx.changed && !entry.has(flag::HELD) {
@@ -249,7 +321,12 @@ impl Scan<'_> {
                 Some(frame) => frame.clone(),
                 None => present.frame(here.path),
             };
-            let look = Look { frame: &frame, inside: here.ctx.inside, path, is_dir };
+            let look = Look {
+                frame: &frame,
+                inside: here.ctx.inside,
+                path,
+                is_dir,
+            };
             if present.tracks(&look, was_tracked) == was_tracked {
                 return same;
             }
@@ -258,8 +335,12 @@ impl Scan<'_> {
         let verdict = self.judge_present(local, here, present, (path, is_dir), was_tracked);
         match verdict {
             Verdict::Blind => same,
-            Verdict::Covered | Verdict::Despite(_) if is_hidden(entry) => Again::Enter { marks: marks_of(verdict) },
-            Verdict::Covered | Verdict::Despite(_) => Again::Keep { marks: marks_of(verdict) },
+            Verdict::Covered | Verdict::Despite(_) if is_hidden(entry) => Again::Enter {
+                marks: marks_of(verdict),
+            },
+            Verdict::Covered | Verdict::Despite(_) => Again::Keep {
+                marks: marks_of(verdict),
+            },
             Verdict::Ignored if is_hidden(entry) => same,
             Verdict::Ignored if self.is_held(path) || (is_dir && self.holds_below(path)) => {
                 Again::Keep { marks: flag::HELD }
@@ -269,11 +350,15 @@ impl Scan<'_> {
     }
 
     fn is_held(&self, path: &[u8]) -> bool {
-        self.hold.iter().any(|held| crate::ignore::names::is_within(path, held))
+        self.hold
+            .iter()
+            .any(|held| crate::ignore::names::is_within(path, held))
     }
 
     fn holds_below(&self, path: &[u8]) -> bool {
-        self.hold.iter().any(|held| crate::ignore::names::is_within(held, path))
+        self.hold
+            .iter()
+            .any(|held| crate::ignore::names::is_within(held, path))
     }
 }
 

@@ -4,6 +4,7 @@
 //! ignored name). Suspects stand as `uncovered: out-of-time` until `ingest` has read them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::clock::Clock;
 use super::rules::{Gathered, View};
@@ -11,8 +12,7 @@ use crate::error::Result;
 use crate::ignore::GitKey;
 use crate::index::{Entry, Index, Step};
 use crate::rules::Frozen;
-use crate::wire::{Change, Problem, Reason, RelPath, Version};
-use std::sync::Arc;
+use crate::wire::{Change, FileKind, Problem, Reason, RelPath, Version, row_flag};
 
 /// Work done, for tests and results.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,15 +48,28 @@ pub struct Pending {
 
 impl Pending {
     pub fn gone(before: Version, flags: u8) -> Self {
-        Pending { entry: None, extra: Vec::new(), before, flags, suspect: false }
+        Pending {
+            entry: None,
+            extra: Vec::new(),
+            before,
+            flags,
+            suspect: false,
+        }
     }
 
     pub fn now(entry: Entry, before: Version) -> Self {
-        Pending { entry: Some(entry), extra: Vec::new(), before, flags: 0, suspect: false }
+        Pending {
+            entry: Some(entry),
+            extra: Vec::new(),
+            before,
+            flags: 0,
+            suspect: false,
+        }
     }
 
     pub fn after(&self) -> Version {
-        self.entry.map_or(Version::Absent, |entry| entry.version(&self.extra))
+        self.entry
+            .map_or(Version::Absent, |entry| entry.version(&self.extra))
     }
 }
 
@@ -91,20 +104,66 @@ impl ChangeSet {
 
     pub(super) fn renew(&mut self, index: &Index, gathered: Gathered) -> Result<()> {
         let view = self.view.clone();
-        let Some(renewed) = view.renewal(index, &self.pending, gathered)? else { return Ok(()) };
+        let Some(renewed) = view.renewal(index, &self.pending, gathered)? else {
+            return Ok(());
+        };
         self.problems.extend(renewed.problems);
         self.git_keys = Some(renewed.keys);
         self.rules = renewed.rules;
         Ok(())
     }
 
+    /// Takes in what a second look at `paths` found; what it found nothing of is as the index says.
+    pub(super) fn absorb(&mut self, index: &Index, paths: &[RelPath], found: Vec<(RelPath, Pending)>) {
+        let mut found: BTreeMap<RelPath, Pending> = found.into_iter().collect();
+        for path in paths {
+            if let (Some(new), Some(old)) = (found.get_mut(path), self.pending.get(path))
+                && old.flags & row_flag::COVERAGE != 0
+                && new.before == index.version_at(path)
+                && (new.before == Version::Absent || new.before == old.before)
+            {
+                // It entered coverage in this set; a second look doesn't make that somebody's change.
+                new.before = old.before.clone();
+                new.flags |= row_flag::COVERAGE;
+            }
+            let is_folder = match found.get(path) {
+                Some(new) => new.entry.is_some_and(|entry| entry.stat.kind == FileKind::Dir),
+                None => index.find(path).is_some(),
+            };
+            if !is_folder {
+                let below: Vec<RelPath> = self
+                    .pending
+                    .range(path.clone()..)
+                    .map(|(p, _)| p)
+                    .take_while(|p| p.starts_with(path))
+                    .cloned()
+                    .collect();
+                for inner in below
+                    .iter()
+                    .filter(|inner| crate::ignore::names::is_within(inner, path))
+                {
+                    self.pending.remove(inner);
+                }
+            }
+            self.pending.remove(path);
+        }
+        self.pending.extend(found);
+    }
+
     pub fn suspects(&self) -> impl Iterator<Item = &RelPath> {
-        self.pending.iter().filter(|(_, pending)| pending.suspect).map(|(path, _)| path)
+        self.pending
+            .iter()
+            .filter(|(_, pending)| pending.suspect)
+            .map(|(path, _)| path)
     }
 
     /// Covered files and symlinks once the set is taken in; suspects count as files.
     pub fn files(&self, index: &Index) -> u64 {
-        let was = |path: &RelPath| index.find(path).is_some_and(|node| index.entry(node).is_covered_file());
+        let was = |path: &RelPath| {
+            index
+                .find(path)
+                .is_some_and(|node| index.entry(node).is_covered_file())
+        };
         let mut files = index.covered_files();
         for (path, pending) in &self.pending {
             let is = pending.suspect || pending.entry.is_some_and(|entry| entry.is_covered_file());
@@ -134,7 +193,11 @@ impl ChangeSet {
     pub fn steps(&self) -> Vec<Step> {
         let step = |(path, pending): (&RelPath, &Pending)| match pending.entry {
             None => Step::Remove { path: path.clone() },
-            Some(entry) => Step::Put { path: path.clone(), entry, extra: pending.extra.clone() },
+            Some(entry) => Step::Put {
+                path: path.clone(),
+                entry,
+                extra: pending.extra.clone(),
+            },
         };
         self.pending.iter().map(step).collect()
     }
@@ -164,7 +227,7 @@ impl ChangeSet {
         for (path, version) in self.versions(index) {
             let reason = match version {
                 Version::Uncovered { reason, stat } => {
-                    if reason == Reason::Ignored && stat.kind == crate::wire::FileKind::Dir {
+                    if reason == Reason::Ignored && stat.kind == FileKind::Dir {
                         hidden.push(path.clone());
                     }
                     Some(reason)

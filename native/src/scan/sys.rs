@@ -79,7 +79,12 @@ fn open_by_component(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result
     while let Some(part) = parts.next() {
         let from = at.as_ref().map_or(root, |fd| fd.as_fd());
         let last = parts.peek().is_none();
-        let next = openat(from, part, if last { flags | OFlags::NOFOLLOW } else { walk }, Mode::empty())?;
+        let next = openat(
+            from,
+            part,
+            if last { flags | OFlags::NOFOLLOW } else { walk },
+            Mode::empty(),
+        )?;
         if fstat(&next)?.st_dev != dev {
             return Err(Errno::XDEV);
         }
@@ -129,10 +134,15 @@ impl Names {
             };
             let at = self.bytes.len() as u32;
             self.bytes.extend_from_slice(name);
-            self.items.push(Item { at, len: name.len() as u16, kind });
+            self.items.push(Item {
+                at,
+                len: name.len() as u16,
+                kind,
+            });
         }
         let bytes = &self.bytes;
-        self.items.sort_unstable_by(|a, b| name_of(bytes, a).cmp(name_of(bytes, b)));
+        self.items
+            .sort_unstable_by(|a, b| name_of(bytes, a).cmp(name_of(bytes, b)));
         Ok(())
     }
 
@@ -154,7 +164,9 @@ impl Names {
     }
 
     pub fn has(&self, name: &[u8]) -> bool {
-        self.items.binary_search_by(|item| name_of(&self.bytes, item).cmp(name)).is_ok()
+        self.items
+            .binary_search_by(|item| name_of(&self.bytes, item).cmp(name))
+            .is_ok()
     }
 }
 

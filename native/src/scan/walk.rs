@@ -28,10 +28,18 @@ struct State {
 /// Walks the whole tree.
 pub(super) fn run(scan: &Scan<'_>) -> Result<Vec<Local>> {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let state = State { tasks: vec![Task::root(scan)], ..State::default() };
-    let shared = Shared { state: Mutex::new(state), wake: Condvar::new() };
+    let state = State {
+        tasks: vec![Task::root(scan)],
+        ..State::default()
+    };
+    let shared = Shared {
+        state: Mutex::new(state),
+        wake: Condvar::new(),
+    };
     let locals = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| shared.work(scan, threads))).collect();
+        let others: Vec<_> = (1..threads)
+            .map(|_| scope.spawn(|| shared.work(scan, threads)))
+            .collect();
         let mut locals = vec![shared.work(scan, threads)];
         for other in others {
             match other.join() {
@@ -61,7 +69,12 @@ impl Shared {
         while self.take(&mut taken, threads) {
             let mut failed = None;
             for task in taken.drain(..) {
-                if let Err(error) = scan.work.cancel.check().and_then(|()| scan.visit(&mut local, task, &mut made)) {
+                if let Err(error) = scan
+                    .work
+                    .cancel
+                    .check()
+                    .and_then(|()| scan.visit(&mut local, task, &mut made))
+                {
                     failed = Some(error);
                     break;
                 }

@@ -94,9 +94,12 @@ else {
       expect(checked).toBe(50);
       expect(seen[0]).toEqual({ phase: 'verify', done: 1, total: 50 });
       const controller = new AbortController();
+      // Work is done in order: the signal comes while the put before it still runs.
+      const put = segments.put(Buffer.alloc(32 << 20, 'takeback '));
       const verifying = segments.verify({ signal: controller.signal });
       controller.abort();
       await expect(verifying).rejects.toMatchObject({ code: 'ERR_CANCELLED' });
+      await put;
     });
 
     test('a closed handle says so, and a second close is fine', async () => {

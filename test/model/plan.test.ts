@@ -439,6 +439,17 @@ describe('named paths', () => {
     expect(model.entries[0]?.detail).toBe('its folder d is a symlink');
   });
 
+  test('overwrite is for named paths: a folder that somebody changed isn’t brought along', () => {
+    const made = new Story();
+    made.call(1, { B: dir(), 'B/x': file('1') });
+    const disk = { B: dir(0o700) };
+    expect(said(plan(made, { paths: ['B/x'], disk, onConflict: 'overwrite' }))).toEqual(['B/x delete']);
+    expect(said(plan(made, { disk, onConflict: 'overwrite' }))).toEqual([
+      '(B delete over changed-outside-session)',
+      'B/x delete',
+    ]);
+  });
+
   test('the root means all, and each path is named once', () => {
     expect(said(plan(story(), { paths: ['', 'e', 'e'] }))).toHaveLength(7);
     expect(said(plan(story(), { paths: ['q', 'q'] }))).toEqual(['q skip: not-attributed']);

@@ -59,7 +59,9 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
         scratchDir: layout.scratch,
       }),
     );
-    const openCalls = await opened(openOpenCalls(backend, layout.dataDir));
+    const openCalls = await opened(
+      openOpenCalls(backend, layout.dataDir, { networkFileSystem: layout.networkFileSystem }),
+    );
     const events = new Events(request.maxFileEvents, request.options.logger);
     const parts = {
       layout,

@@ -166,7 +166,13 @@ export async function beginCall(
       };
     },
   });
-  await engine.openCalls.begin({ root: engine.layout.root, sessionKey: String(session.id), invocation, owner });
+  await engine.openCalls.begin({
+    root: engine.layout.root,
+    sessionKey: String(session.id),
+    invocation,
+    // A detached call outlives the process that began it.
+    owner: request.detached ? null : owner,
+  });
   if (observed.ingest.left > 0) readTheRest(engine);
   return {
     callId: request.callId,

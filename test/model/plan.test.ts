@@ -445,7 +445,7 @@ describe('named paths', () => {
     const disk = { B: dir(0o700) };
     expect(said(plan(made, { paths: ['B/x'], disk, onConflict: 'overwrite' }))).toEqual(['B/x delete']);
     expect(said(plan(made, { disk, onConflict: 'overwrite' }))).toEqual([
-      '(B delete over changed-outside-session)',
+      'B delete over changed-outside-session',
       'B/x delete',
     ]);
   });

@@ -110,6 +110,8 @@ async function start(engine: Engine): Promise<void> {
   await engine.locked(async () => undefined);
   const at = await engine.tree.load();
   const head = await engine.timeline.head();
+  const newest = head.seq === 0 ? null : await engine.timeline.observation(head.seq);
+  if (newest !== null) engine.lastLookAt = newest.createdAt;
   if (at !== null && (await engine.timeline.observation(at.seq))?.id === at.observationId) {
     engine.position = at;
     await engine.catchUp();

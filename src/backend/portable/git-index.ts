@@ -175,7 +175,11 @@ export class TrackedPaths {
   readonly #folders = new Set<string>();
   readonly #whole: readonly string[];
 
-  constructor(of: { readonly paths: readonly string[]; readonly folders?: readonly string[]; readonly submodules?: readonly string[] }) {
+  constructor(of: {
+    readonly paths: readonly string[];
+    readonly folders?: readonly string[];
+    readonly submodules?: readonly string[];
+  }) {
     this.#paths = new Set(of.paths);
     this.#submodules = new Set(of.submodules);
     this.#whole = of.folders ?? [];
@@ -192,7 +196,11 @@ export class TrackedPaths {
   tracks(path: string, isDir: boolean): boolean {
     if (this.#whole.some((folder) => path.startsWith(`${folder}/`))) return true;
     if (!isDir) return this.#paths.has(path);
-    return this.#submodules.has(path) || this.#folders.has(path) || this.#whole.some((folder) => folder === path || folder.startsWith(`${path}/`));
+    return (
+      this.#submodules.has(path) ||
+      this.#folders.has(path) ||
+      this.#whole.some((folder) => folder === path || folder.startsWith(`${path}/`))
+    );
   }
 
   isSubmodule(path: string): boolean {

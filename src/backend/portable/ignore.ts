@@ -57,7 +57,9 @@ function parseLine(raw: string, ignoreCase: boolean): Pattern | null {
   const glob = compileGlob(rooted ? text.slice(1) : text, { pathname: !nameOnly, ignoreCase });
   const parts = nameOnly
     ? [null, glob]
-    : (rooted ? text.slice(1) : text).split('/').map((part) => (part === '**' ? null : compileGlob(part, { pathname: true, ignoreCase })));
+    : (rooted ? text.slice(1) : text)
+        .split('/')
+        .map((part) => (part === '**' ? null : compileGlob(part, { pathname: true, ignoreCase })));
   return { negative, dirOnly, nameOnly, glob, parts };
 }
 

@@ -1,1 +1,24 @@
-//! The hot path of takeback. N-API conversion only; see each module's header.
+//! The hot path of takeback: scan, ignore rules, hashing, blobs, guarded apply, SQL.
+//!
+//! Core modules know nothing of N-API; `binding/` converts and delegates (docs/addon.md is its contract); `task` is
+//! how work runs off the JS thread. See each module's header.
+
+pub mod apply;
+pub mod binding;
+pub mod error;
+pub mod ignore;
+pub mod index;
+pub mod ingest;
+pub mod journal;
+pub mod path;
+pub mod peek;
+pub mod probe;
+pub mod recover;
+pub mod rules;
+pub mod scan;
+pub mod segment;
+pub mod sql;
+pub mod task;
+pub mod trash;
+pub mod tree;
+pub mod wire;

@@ -1,0 +1,1 @@
+//! Guarded apply of a plan to the tree.

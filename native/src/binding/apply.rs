@@ -1,0 +1,1 @@
+//! N-API glue of what writes to the tree.

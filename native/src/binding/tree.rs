@@ -1,0 +1,1 @@
+//! N-API glue of the tree handle.

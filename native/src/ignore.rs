@@ -1,0 +1,1 @@
+//! Ignore verdicts, folder by folder.

@@ -1,0 +1,1 @@
+//! The index file and its form in memory.

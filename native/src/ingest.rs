@@ -1,0 +1,1 @@
+//! Reads, hashes and stores the suspects of a scan.

@@ -1,0 +1,1 @@
+//! Contained path resolution below an open root.

@@ -1,0 +1,1 @@
+//! What this file system can do, found by trying.

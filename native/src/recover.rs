@@ -1,0 +1,1 @@
+//! Ends an operation whose owner died.

@@ -1,0 +1,1 @@
+//! Sources of ignore rules, and their snapshot.

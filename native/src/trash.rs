@@ -1,0 +1,1 @@
+//! Inodes that a restore took out of the tree.

@@ -1,0 +1,1 @@
+//! The tree handle: index, rules and change sets.

@@ -13,7 +13,8 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 /** Length of the valid UTF-8 sequence that starts at `i`, or 0. Surrogates and overlong forms are invalid. */
 function sequenceLength(bytes: Uint8Array, i: number): number {
   const a = bytes[i] as number;
-  const length = a < 0x80 ? 1 : a >= 0xc2 && a <= 0xdf ? 2 : a >= 0xe0 && a <= 0xef ? 3 : a >= 0xf0 && a <= 0xf4 ? 4 : 0;
+  const length =
+    a < 0x80 ? 1 : a >= 0xc2 && a <= 0xdf ? 2 : a >= 0xe0 && a <= 0xef ? 3 : a >= 0xf0 && a <= 0xf4 ? 4 : 0;
   if (length === 0 || i + length > bytes.length) return 0;
   try {
     utf8.decode(bytes.subarray(i, i + length));
@@ -49,7 +50,8 @@ export function decodeName(bytes: Uint8Array): string {
  * @throws {TakebackError} `ERR_INVALID_ARGUMENT` for a NUL, or a lone surrogate that stands for no byte
  */
 export function encodeName(name: string): Buffer {
-  if (name.includes('\0')) throw new TakebackError('ERR_INVALID_ARGUMENT', `a path holds a NUL character: ${JSON.stringify(name)}`);
+  if (name.includes('\0'))
+    throw new TakebackError('ERR_INVALID_ARGUMENT', `a path holds a NUL character: ${JSON.stringify(name)}`);
   if (name.isWellFormed()) return Buffer.from(name, 'utf8');
   const parts: Buffer[] = [];
   for (const char of name) {
@@ -81,12 +83,17 @@ export function asRelPath(path: string): RelPath {
  */
 export function toRelPath(input: string, roots: readonly string[]): RelPath {
   if (typeof input !== 'string' || input === '') {
-    throw new TakebackError('ERR_INVALID_ARGUMENT', 'a path must be a non-empty string, relative to the root or absolute inside it');
+    throw new TakebackError(
+      'ERR_INVALID_ARGUMENT',
+      'a path must be a non-empty string, relative to the root or absolute inside it',
+    );
   }
   encodeName(input);
   let path = input;
   if (isAbsolute(input)) {
-    const inside = roots.map((root) => relative(root, input)).find((r) => !isAbsolute(r) && r !== '..' && !r.startsWith(`..${sep}`));
+    const inside = roots
+      .map((root) => relative(root, input))
+      .find((r) => !isAbsolute(r) && r !== '..' && !r.startsWith(`..${sep}`));
     if (inside === undefined) throw outside(input);
     path = inside;
   }
@@ -102,7 +109,9 @@ export function toRelPath(input: string, roots: readonly string[]): RelPath {
 }
 
 function outside(input: string): TakebackError {
-  return new TakebackError('ERR_OUTSIDE_ROOT', `path is outside the root: ${input}. Give a path inside the root.`, { path: input as RelPath });
+  return new TakebackError('ERR_OUTSIDE_ROOT', `path is outside the root: ${input}. Give a path inside the root.`, {
+    path: input as RelPath,
+  });
 }
 
 /** True where `path` is `folder` or lies below it. */

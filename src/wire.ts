@@ -90,7 +90,8 @@ export class Reader {
     return this.#buffer.length - this.#at;
   }
   #take(bytes: number): number {
-    if (bytes > this.left) throw new TakebackError('ERR_STORE_CORRUPT', `a stored record ends ${bytes - this.left} bytes early`);
+    if (bytes > this.left)
+      throw new TakebackError('ERR_STORE_CORRUPT', `a stored record ends ${bytes - this.left} bytes early`);
     const at = this.#at;
     this.#at += bytes;
     return at;
@@ -124,7 +125,8 @@ export class Reader {
 
 function oneOf<T>(list: readonly T[], index: number, what: string): T {
   const value = list[index];
-  if (value === undefined) throw new TakebackError('ERR_STORE_CORRUPT', `a stored record holds an unknown ${what}: ${index}`);
+  if (value === undefined)
+    throw new TakebackError('ERR_STORE_CORRUPT', `a stored record holds an unknown ${what}: ${index}`);
   return value;
 }
 
@@ -233,7 +235,12 @@ export function decodeChanges(bytes: Uint8Array): Change[] {
   const count = reader.u32();
   const out: Change[] = [];
   for (let i = 0; i < count; i++) {
-    out.push({ path: asRelPath(reader.name()), before: readVersion(reader), after: readVersion(reader), flags: reader.u8() });
+    out.push({
+      path: asRelPath(reader.name()),
+      before: readVersion(reader),
+      after: readVersion(reader),
+      flags: reader.u8(),
+    });
   }
   return out;
 }

@@ -15,6 +15,8 @@ pub enum Code {
     Cancelled,
     BlobMissing,
     BlobCorrupt,
+    /// Two contents hash to one name. JavaScript sees a corrupt store.
+    Collision,
     StoreCorrupt,
     StoreNewer,
     TooManyEntries,
@@ -37,7 +39,7 @@ impl Code {
             Code::Cancelled => "ERR_CANCELLED",
             Code::BlobMissing => "ERR_BLOB_MISSING",
             Code::BlobCorrupt => "ERR_BLOB_CORRUPT",
-            Code::StoreCorrupt => "ERR_STORE_CORRUPT",
+            Code::Collision | Code::StoreCorrupt => "ERR_STORE_CORRUPT",
             Code::StoreNewer => "ERR_STORE_NEWER",
             Code::TooManyEntries => "ERR_TOO_MANY_ENTRIES",
             Code::RootChanged => "ERR_ROOT_CHANGED",

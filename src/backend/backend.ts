@@ -65,7 +65,9 @@ export interface Segments {
   sync(): Promise<void>;
   stats(): Promise<{ segments: number; blobs: number; bytes: number }>;
   /** Reads and checks every record. `problems` names hashes (or segment file names) and what is wrong. */
-  verify(options?: WorkOptions): Promise<{ checked: number; problems: { hash?: Hash; segment: string; detail: string }[] }>;
+  verify(
+    options?: WorkOptions,
+  ): Promise<{ checked: number; problems: { hash?: Hash; segment: string; detail: string }[] }>;
   /**
    * Drops every blob that isn't in `live`, and returns the space. Segments that another live process appends to are
    * left alone; so is a segment with nothing dead. Call under the workspace's lock.
@@ -222,7 +224,9 @@ export interface Tree {
 
   abilities(): Promise<Abilities>;
   /** Kept inodes of a trash folder, for gc: hashed again, dropped where nothing moved, else ingested. */
-  emptyTrash(trashDir: string): Promise<{ freedBytes: number; kept: number; lateWrites: { name: string; hash: Hash }[] }>;
+  emptyTrash(
+    trashDir: string,
+  ): Promise<{ freedBytes: number; kept: number; lateWrites: { name: string; hash: Hash }[] }>;
   close(): Promise<void>;
 }
 

@@ -220,7 +220,12 @@ export interface Timeline {
 
   boundary(session: number, boundaryId: string): Promise<BoundaryRecord | null>;
   /** Newest first. Live ones only, unless `all`. */
-  boundaries(session: number, options?: { limit?: number; beforeSeq?: number; all?: boolean }): Promise<BoundaryRecord[]>;
+  boundaries(
+    session: number,
+    options?: { limit?: number; beforeSeq?: number; all?: boolean },
+  ): Promise<BoundaryRecord[]>;
+  /** The session's first boundary after seq, whatever its state. */
+  nextBoundary(session: number, seq: number): Promise<BoundaryRecord | null>;
   /** Live boundaries of every session, oldest first. */
   liveBoundaries(): Promise<BoundaryRecord[]>;
 
@@ -255,6 +260,7 @@ export interface Timeline {
   /** Chain of rows (each before = the after of the row before), references, SQLite's own check. */
   verify(): Promise<{ checked: number; problems: { kind: string; path?: RelPath; detail: string }[] }>;
   stats(): Promise<TimelineStats>;
+  sqliteVersion(): Promise<string>;
   close(): Promise<void>;
 }
 

@@ -1,1 +1,0 @@
-//! Blobs in append-only segment files.

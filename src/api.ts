@@ -1,0 +1,249 @@
+/**
+ * The public interfaces: what `openWorkspace` answers. Types only; `workspace.ts`, `session.ts` and `history.ts` implement.
+ */
+import type { Abilities, BackendKind } from './backend/backend.ts';
+import type {
+  BeginCallOptions,
+  CaptureOptions,
+  EndCallOptions,
+  PlanOptions,
+  RedoOptions,
+  RestoreOptions,
+  SessionOptions,
+  TimelineOptions,
+  UndoOptions,
+} from './schemas.ts';
+import type {
+  CaptureResult,
+  ChangeSummary,
+  Irreversible,
+  Plan,
+  Receipt,
+  RelPath,
+  Result,
+  SideEffect,
+  UnavailableReason,
+  UncoveredPath,
+  WorkOptions,
+} from './types.ts';
+
+export interface Capabilities extends Abilities {
+  readonly backend: BackendKind;
+  /** Why this backend runs: chosen, or what the addon's loading failed on. */
+  readonly why: string;
+  readonly root: string;
+  readonly dataDir: string;
+  readonly sqlite: string;
+}
+
+export interface RecoveredOperation {
+  readonly operationId: string;
+  readonly mode: 'rollback' | 'complete' | 'finished';
+  readonly paths: readonly {
+    readonly path: RelPath;
+    readonly state: 'old' | 'new' | 'neither';
+    readonly detail?: string;
+  }[];
+}
+
+export interface GcResult {
+  readonly freedBytes: number;
+  readonly keptBytes: number;
+  readonly droppedBoundaries: number;
+  /** Kept inodes that were written to after they left the tree; their bytes were stored under these hashes. */
+  readonly lateWrites: readonly { readonly name: string; readonly hash: string }[];
+}
+
+export interface VerifyResult {
+  readonly ok: boolean;
+  readonly checked: number;
+  readonly problems: readonly { readonly kind: string; readonly path?: RelPath; readonly detail: string }[];
+}
+
+export interface StatsResult {
+  readonly bytes: {
+    readonly segments: number;
+    readonly timeline: number;
+    readonly index: number;
+    readonly trash: number;
+    readonly total: number;
+  };
+  readonly counts: {
+    readonly observations: number;
+    readonly rows: number;
+    readonly sessions: number;
+    readonly boundaries: number;
+    readonly calls: number;
+    readonly operations: number;
+    readonly blobs: number;
+    readonly segments: number;
+    readonly entries: number;
+  };
+}
+
+export interface SessionInfo {
+  readonly threadId: string;
+  readonly tenantId?: string;
+  readonly createdAt: number;
+  readonly boundaries: number;
+  readonly openCalls: number;
+  readonly newestBoundaryId?: string;
+  readonly newestBoundaryAt?: number;
+}
+
+export interface FileCounts {
+  readonly created: number;
+  readonly modified: number;
+  readonly deleted: number;
+  /** Text lines; absent where a diff would cost too much. */
+  readonly linesAdded?: number;
+  readonly linesDeleted?: number;
+}
+
+export type TimelineItem =
+  | {
+      readonly type: 'boundary';
+      readonly boundaryId: string;
+      readonly position: string;
+      readonly label?: string;
+      readonly at: number;
+      /** What the turn that starts here changed so far. */
+      readonly files: FileCounts;
+      readonly undone: boolean;
+    }
+  | {
+      readonly type: 'call';
+      readonly callId: string;
+      readonly invocation: number;
+      readonly tool?: string;
+      readonly stepId?: string;
+      readonly at: number;
+      readonly state: 'open' | 'ended' | 'interrupted';
+      readonly isError: boolean;
+      readonly sideEffect?: SideEffect;
+      readonly files: FileCounts;
+    }
+  | {
+      readonly type: 'operation';
+      readonly operationId: string;
+      readonly kind: 'restore' | 'undo' | 'redo' | 'revert' | 'unrevert';
+      readonly boundaryId: string;
+      readonly at: number;
+      readonly outcome: Receipt['outcome'];
+      readonly restored: number;
+      readonly standing: boolean;
+    };
+
+export interface DiffResult {
+  /** Sorted changed paths. */
+  readonly files: readonly ChangeSummary[];
+  /** Git-format patch; `git apply` takes it. A string in which each char is a byte is `patchBytes`' business: this is UTF-8 text. */
+  readonly patch: string;
+  /** The patch as bytes: exact where a file isn't UTF-8. */
+  readonly patchBytes: Uint8Array;
+  readonly stats: { readonly files: number; readonly linesAdded: number; readonly linesDeleted: number };
+}
+
+export interface HistoryResult {
+  /** For people; the texts of the history design. */
+  readonly message: string;
+  readonly outcome: 'done' | 'partial' | 'nothing';
+  readonly receipt?: Receipt;
+}
+
+export interface BeginCallResult {
+  readonly callId: string;
+  readonly invocation: number;
+  readonly scannedFiles: number;
+  readonly problems: CaptureResult['problems'];
+  readonly tookMs: number;
+}
+
+export interface EndCallResult {
+  readonly callId: string;
+  readonly invocation: number;
+  readonly changes: readonly ChangeSummary[];
+  readonly problems: CaptureResult['problems'];
+  readonly tookMs: number;
+}
+
+/** One conversation in a workspace. Every method answers `{ available: true, … }` or `{ available: false, reason, detail }`. */
+export interface Session {
+  readonly threadId: string;
+  readonly tenantId: string | undefined;
+  capture(boundaryId: string, options?: CaptureOptions): Promise<Result<CaptureResult>>;
+  beginCall(callId: string, options?: BeginCallOptions): Promise<Result<BeginCallResult>>;
+  endCall(callId: string, options?: EndCallOptions): Promise<Result<EndCallResult>>;
+  /** Begin, run, end; ends also when `run` throws, and throws that again. Runs `run` also where no checkpoint is available. */
+  call<T>(
+    callId: string,
+    options: BeginCallOptions & EndCallOptions,
+    run: () => Promise<T> | T,
+  ): Promise<{ value: T; begin: Result<BeginCallResult>; end: Result<EndCallResult> }>;
+  /** The host says that the turn is over: a look that leaves nothing behind. */
+  endTurn(): Promise<Result<{ tookMs: number }>>;
+  plan(boundaryId: string, options?: PlanOptions): Promise<Result<Plan>>;
+  restore(boundaryId: string, options?: RestoreOptions): Promise<Result<Receipt>>;
+  undo(options?: UndoOptions): Promise<Result<HistoryResult>>;
+  redo(options?: RedoOptions): Promise<Result<HistoryResult>>;
+  timeline(options?: TimelineOptions): Promise<Result<{ items: readonly TimelineItem[] }>>;
+  /** From a position (of a capture) to another or, without `to`, to the files now. */
+  diff(from: string, to?: string): Promise<Result<DiffResult>>;
+  /** Changes that the session's turn made: rows owned by its calls from the boundary to the next. */
+  turnChanges(boundaryId: string): Promise<Result<{ changes: readonly ChangeSummary[] }>>;
+  drop(): Promise<Result<{ freedBytes: number }>>;
+}
+
+/** A guarded tree. Open it with `openWorkspace`; close it, or let `await using` do so. */
+export interface Workspace {
+  /** False where it could not be opened; every method then answers the same reason. */
+  readonly available: boolean;
+  readonly reason: UnavailableReason | undefined;
+  readonly detail: string | undefined;
+  /** Real path of the root (or the path asked for, where it can't be opened). */
+  readonly root: string;
+  readonly dataDir: string;
+  /** What `open` recovered of an operation whose process had died. */
+  readonly recovered: readonly RecoveredOperation[];
+  session(options: SessionOptions): Session;
+  sessions(): Promise<Result<{ sessions: readonly SessionInfo[] }>>;
+  stats(): Promise<Result<StatsResult>>;
+  verify(options?: WorkOptions & { rehash?: boolean }): Promise<Result<VerifyResult>>;
+  gc(options?: WorkOptions): Promise<Result<GcResult>>;
+  /** Ends operations whose process died; open does it too. */
+  recover(): Promise<Result<{ recovered: readonly RecoveredOperation[] }>>;
+  capabilities(): Promise<Result<{ capabilities: Capabilities }>>;
+  /** The covered tree as of a position, into an empty (or missing) folder outside the root. */
+  export(position: string, targetDir: string): Promise<Result<{ files: number; uncovered: readonly UncoveredPath[] }>>;
+  on(event: 'fileChanged', listener: (event: FileChangedEvent) => void): () => void;
+  on(event: 'fileChangedMore', listener: (event: FileChangedMoreEvent) => void): () => void;
+  on(event: 'snapshotFailed', listener: (event: SnapshotFailedEvent) => void): () => void;
+  close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+interface EventOrigin {
+  readonly threadId: string;
+  readonly tenantId?: string;
+}
+
+export interface FileChangedEvent extends EventOrigin {
+  readonly change: 'created' | 'updated' | 'deleted' | 'moved';
+  readonly path: RelPath;
+  readonly from?: RelPath;
+  readonly toolCallId?: string;
+  readonly operationId?: string;
+}
+
+export interface FileChangedMoreEvent extends EventOrigin {
+  readonly total: number;
+  readonly toolCallId?: string;
+  readonly operationId?: string;
+}
+
+export interface SnapshotFailedEvent extends EventOrigin {
+  readonly reason: UnavailableReason;
+  readonly detail: string;
+}
+
+export type { Irreversible };

@@ -1,0 +1,111 @@
+/**
+ * Care of the segments as a whole: checking every record, and returning the space of dead blobs.
+ *
+ * Collecting copies what lives in a segment into our own, makes that durable, and only then unlinks the segment. Left
+ * alone are: a segment that another live process appends to, one with nothing dead, and one with a live record that
+ * can't be read (its bytes may still be of use to somebody).
+ */
+import { statSync, unlinkSync } from 'node:fs';
+import { basename } from 'node:path';
+import type { Hash } from '../../types.ts';
+import { checkCancelled, errnoOf, type WorkHooks } from './faults.ts';
+import { decodeRecord, SEGMENT_HEADER } from './records.ts';
+import type { SegmentFile } from './segment-file.ts';
+import type { SegmentStore } from './segments.ts';
+
+export interface Problem {
+  readonly hash?: Hash;
+  readonly segment: string;
+  readonly detail: string;
+}
+
+export function verifySegments(
+  store: SegmentStore,
+  files: readonly SegmentFile[],
+  hooks: WorkHooks,
+): { checked: number; problems: Problem[] } {
+  const problems: Problem[] = [];
+  let checked = 0;
+  for (const file of files) {
+    const segment = basename(file.path);
+    try {
+      for (const [hash, place] of file.entries()) {
+        checkCancelled(hooks);
+        const found = decodeRecord(store.hasher, file.readRecord(place), hash);
+        checked += 1;
+        if ('damage' in found) problems.push({ hash, segment, detail: found.damage });
+        hooks.progress({ phase: 'verify', done: checked });
+      }
+      const beyond = store.isForeign(file) || file === store.own ? null : file.beyondDamage();
+      if (beyond !== null)
+        problems.push({ segment, detail: `damaged at byte ${file.end}; a record stands behind it at byte ${beyond}` });
+    } catch (error) {
+      // Collected by another process while we looked: no problem, its blobs are elsewhere.
+      if (errnoOf(error) !== 'ENOENT') throw error;
+      store.forget(file);
+    }
+  }
+  return { checked, problems };
+}
+
+/** True where the segment can be had smaller, and nobody else needs it as it is. */
+function isCollectable(store: SegmentStore, file: SegmentFile, keep: ReadonlySet<Hash>): boolean {
+  if (store.isForeign(file)) return false;
+  const size = statSync(file.path).size;
+  // No segment of this store: not ours to judge, unless it is a header that was never finished.
+  if (file.end === 0) return size <= SEGMENT_HEADER;
+  if (size > file.end && file.beyondDamage() !== null) return false;
+  let records = 0;
+  for (const [hash] of file.entries()) {
+    if (!keep.has(hash)) return true;
+    records += 1;
+  }
+  return records === 0 || size > file.end;
+}
+
+/** Copies what lives in a segment into our own. Answers the bytes, or null where a live record can't be read. */
+function copyLive(store: SegmentStore, file: SegmentFile, keep: ReadonlySet<Hash>): number | null {
+  let copied = 0;
+  for (const [hash, place] of file.entries()) {
+    if (!keep.has(hash) || store.own?.find(hash, Buffer.from(hash, 'hex')) !== undefined) continue;
+    const record = file.readRecord(place);
+    if ('damage' in decodeRecord(store.hasher, record, hash)) return null;
+    store.appendRecord(hash, place.rawLength, record);
+    copied += record.length;
+  }
+  return copied;
+}
+
+function drop(store: SegmentStore, file: SegmentFile): void {
+  unlinkSync(file.path);
+  try {
+    unlinkSync(file.idxPath);
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error;
+  }
+  store.forget(file);
+}
+
+/** See `SegmentStore.collect`, which seals our own segment first. */
+export function collectSegments(
+  store: SegmentStore,
+  keep: ReadonlySet<Hash>,
+  hooks: WorkHooks,
+): { freedBytes: number; keptBytes: number } {
+  const candidates = store.files().filter((file) => isCollectable(store, file, keep));
+  let freedBytes = 0;
+  for (const [done, file] of candidates.entries()) {
+    checkCancelled(hooks);
+    const size = statSync(file.path).size;
+    const copied = copyLive(store, file, keep);
+    if (copied !== null) {
+      store.sync();
+      drop(store, file);
+      freedBytes += size - copied;
+    }
+    hooks.progress({ phase: 'gc', done: done + 1, total: candidates.length });
+  }
+  store.sync();
+  const keptBytes = store.files().reduce((sum, file) => sum + file.end, 0);
+  return { freedBytes, keptBytes };
+}

@@ -1,0 +1,312 @@
+/**
+ * The local blob store: bytes named by their seeded XXH3-128, in append-only segment files that both backends and several
+ * processes share (docs/formats.md).
+ *
+ * How: each store appends to one segment of its own, made at the first `put`, and reads everybody's. A blob that is
+ * known already is compared byte by byte; one whose stored bytes turn out damaged is stored anew. Until `sync` a blob
+ * that was only found, not written, is held by an open descriptor: if its segment was collected meanwhile, `sync` copies
+ * it, and it makes it durable in any case, as its writer may not have. So: `put` all, `sync`, then commit the rows that
+ * name the blobs, with `sync` and commit under the workspace's lock.
+ *
+ * Synchronous, for a worker thread. Does not cover: borrowed git objects, chunks of large files.
+ */
+import { randomBytes } from 'node:crypto';
+import { chmodSync, mkdirSync, readdirSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { TakebackError } from '../../errors.ts';
+import type { Hash } from '../../types.ts';
+import { syncFolder } from './durable.ts';
+import { asStoreError, doing, errnoOf, type WorkHooks } from './faults.ts';
+import { Hasher } from './hash.ts';
+import { encodeIdx, encodeRecord, type Place, SEGMENT_HEADER } from './records.ts';
+import { collectSegments, type Problem, verifySegments } from './segment-care.ts';
+import { OwnSegment, SegmentFile } from './segment-file.ts';
+import { isAlive, newSegmentName, sealedName, writerOf } from './segment-name.ts';
+
+export interface Put {
+  readonly hash: Hash;
+  /** False where the same bytes were stored already. */
+  readonly isNew: boolean;
+  /** Bytes that the record takes in the segment; 0 where it is not new. */
+  readonly stored: number;
+}
+
+/** Two contents of one name. Neither is lost: the second is not stored, and the caller says so. */
+export class CollisionError extends TakebackError {
+  constructor(hash: Hash) {
+    super('ERR_INTERNAL', `two different contents have the name ${hash}`);
+  }
+}
+
+export class SegmentStore {
+  readonly #dir: string;
+  readonly #seed: bigint;
+  readonly #hasher: Hasher;
+  /** By file name, our own among them. */
+  readonly #segments = new Map<string, SegmentFile>();
+  #own: OwnSegment | null = null;
+  /** Blobs put since the last sync, and the segment that each was found in or written to. */
+  readonly #unsettled = new Map<Hash, SegmentFile>();
+  #folderUnsynced = false;
+
+  /** Use `open`; tests hand in a hasher of theirs. */
+  constructor(dir: string, seed: bigint, hasher: Hasher) {
+    this.#dir = dir;
+    this.#seed = seed;
+    this.#hasher = hasher;
+    doing(`can't open the segments in ${dir}`, () => {
+      if (mkdirSync(dir, { recursive: true, mode: 0o700 }) !== undefined) chmodSync(dir, 0o700);
+    });
+    this.refresh();
+  }
+
+  static async open(dir: string, seed: bigint): Promise<SegmentStore> {
+    return new SegmentStore(dir, seed, await Hasher.create(seed));
+  }
+
+  get hasher(): Hasher {
+    return this.#hasher;
+  }
+
+  hash(bytes: Uint8Array): Hash {
+    return this.#hasher.hash(bytes);
+  }
+
+  *#locations(hash: Hash): Generator<{ segment: SegmentFile; place: Place }> {
+    const key = Buffer.from(hash, 'hex');
+    for (const segment of [...this.#segments.values()]) {
+      const place = segment.find(hash, key);
+      if (place !== undefined) yield { segment, place };
+    }
+  }
+
+  /** Stores bytes, or finds them stored. @throws {CollisionError} where other bytes have that name */
+  put(bytes: Uint8Array): Put {
+    const hash = this.hash(bytes);
+    if (this.#findSame(hash, bytes)) return { hash, isNew: false, stored: 0 };
+    const record = encodeRecord(this.#hasher, hash, bytes);
+    this.appendRecord(hash, bytes.length, record);
+    return { hash, isNew: true, stored: record.length };
+  }
+
+  #findSame(hash: Hash, bytes: Uint8Array): boolean {
+    for (const { segment, place } of this.#locations(hash)) {
+      try {
+        segment.pin();
+        const found = segment.read(hash, place);
+        // A damaged copy is no copy: it is stored anew, and `read` finds the good one.
+        if ('damage' in found) continue;
+        if (!found.bytes.equals(bytes)) throw new CollisionError(hash);
+        this.#unsettled.set(hash, segment);
+        return true;
+      } catch (error) {
+        if (errnoOf(error) !== 'ENOENT') throw asStoreError(error, `can't read the segment ${segment.path}`);
+        this.forget(segment);
+      }
+    }
+    return false;
+  }
+
+  /** Appends a whole record to our own segment. */
+  appendRecord(hash: Hash, rawLength: number, record: Buffer): void {
+    doing(`can't write to the segments in ${this.#dir}`, () => {
+      if (this.#own?.broken) this.sealOwn();
+      const own = this.#own ?? this.#newSegment();
+      own.append(hash, rawLength, record);
+      this.#unsettled.set(hash, own);
+    });
+  }
+
+  #newSegment(): OwnSegment {
+    const name = newSegmentName();
+    const own = new OwnSegment(join(this.#dir, name), this.#hasher, this.#seed);
+    this.#own = own;
+    this.#segments.set(name, own);
+    this.#folderUnsynced = true;
+    return own;
+  }
+
+  /**
+   * The bytes of a blob, checked against its name.
+   *
+   * @throws {TakebackError} `ERR_BLOB_MISSING`; `ERR_BLOB_CORRUPT` where every copy is damaged
+   */
+  read(hash: Hash): Buffer {
+    let damage: string | null = null;
+    // Twice: another process may have moved the blob to a segment that we don't know yet.
+    for (const again of [true, false]) {
+      for (const { segment, place } of this.#locations(hash)) {
+        try {
+          const found = segment.read(hash, place);
+          if ('bytes' in found) return found.bytes;
+          damage = `${basename(segment.path)}: ${found.damage}`;
+        } catch (error) {
+          if (errnoOf(error) !== 'ENOENT') throw asStoreError(error, `can't read the segment ${segment.path}`);
+          this.forget(segment);
+        }
+      }
+      if (again) this.refresh();
+    }
+    if (damage !== null) throw new TakebackError('ERR_BLOB_CORRUPT', `blob ${hash} is damaged: ${damage}`);
+    throw new TakebackError('ERR_BLOB_MISSING', `no blob ${hash} in ${this.#dir}`);
+  }
+
+  /** Whether a segment that we know has a record of that name. Call `refresh` first for those of other processes. */
+  has(hash: Hash): boolean {
+    return !this.#locations(hash).next().done;
+  }
+
+  /** Takes in what other processes appended, made or collected. */
+  refresh(): void {
+    doing(`can't read the segments in ${this.#dir}`, () => {
+      const names = new Set(readdirSync(this.#dir).filter((name) => writerOf(name) !== null));
+      for (const [name, segment] of this.#segments) {
+        if (!names.has(name) && segment !== this.#own) this.forget(segment);
+      }
+      for (const name of names) this.#refreshOne(name);
+    });
+  }
+
+  #refreshOne(name: string): void {
+    const known = this.#segments.get(name);
+    if (known !== undefined && (known === this.#own || name.startsWith('0-0-'))) return;
+    const segment = known ?? new SegmentFile(join(this.#dir, name), this.#hasher, this.#seed);
+    try {
+      segment.refresh();
+    } catch (error) {
+      if (errnoOf(error) !== 'ENOENT') throw error;
+      this.forget(segment);
+      return;
+    }
+    this.#segments.set(name, segment);
+    if (!segment.hasIdx && segment.end > SEGMENT_HEADER && !this.isForeign(segment)) this.#writeIdx(segment);
+  }
+
+  /** The idx only spares a scan: where it can't be written, the next reader scans. */
+  #writeIdx(segment: SegmentFile): void {
+    const temp = `${segment.idxPath}.${randomBytes(4).toString('hex')}.new`;
+    try {
+      writeFileSync(temp, encodeIdx(this.#hasher, segment.entries(), segment.end), { mode: 0o600, flag: 'wx' });
+      chmodSync(temp, 0o600);
+      renameSync(temp, segment.idxPath);
+    } catch {
+      try {
+        unlinkSync(temp);
+      } catch {
+        // It was never made.
+      }
+    }
+  }
+
+  /**
+   * Makes all that was put durable. Afterwards rows may name it.
+   *
+   * @throws {TakebackError} `ERR_NO_SPACE` or `ERR_IO`; then nothing that was put since the last sync may be named
+   */
+  sync(): void {
+    doing(`can't sync the segments in ${this.#dir}`, () => {
+      this.#rescue();
+      const found = new Set(this.#unsettled.values());
+      this.#own?.sync();
+      for (const segment of found) segment.syncPinned();
+      if (this.#folderUnsynced || found.size > 0) syncFolder(this.#dir);
+      this.#folderUnsynced = false;
+      for (const segment of found) segment.unpin();
+      this.#unsettled.clear();
+    });
+  }
+
+  /** Copies what we rely on out of segments that lost their names meanwhile. */
+  #rescue(): void {
+    const own = this.#own;
+    if (own?.unlinked) {
+      this.#own = null;
+      this.#segments.delete(basename(own.path));
+      for (const [hash, place] of own.entries()) this.appendRecord(hash, place.rawLength, own.readRecord(place));
+      own.seal(own.path);
+    }
+    for (const [hash, segment] of [...this.#unsettled]) {
+      const place = segment.find(hash, Buffer.from(hash, 'hex'));
+      if (segment === this.#own || place === undefined || !segment.unlinked) continue;
+      this.appendRecord(hash, place.rawLength, segment.readRecord(place));
+    }
+  }
+
+  stats(): { segments: number; blobs: number; bytes: number } {
+    const blobs = new Set<Hash>();
+    let bytes = 0;
+    for (const segment of this.#segments.values()) {
+      bytes += segment.end;
+      for (const [hash] of segment.entries()) blobs.add(hash);
+    }
+    return { segments: this.#segments.size, blobs: blobs.size, bytes };
+  }
+
+  /** Reads and checks every record of every segment. */
+  verify(hooks: WorkHooks): { checked: number; problems: Problem[] } {
+    this.refresh();
+    return verifySegments(this, this.files(), hooks);
+  }
+
+  /**
+   * Drops every blob that isn't in `live` and wasn't put since the last sync. Call under the workspace's lock.
+   *
+   * @throws {TakebackError} `ERR_CANCELLED` between two segments; what was done so far stands
+   */
+  collect(live: Iterable<Hash>, hooks: WorkHooks): { freedBytes: number; keptBytes: number } {
+    this.refresh();
+    const keep = new Set(live);
+    for (const hash of this.#unsettled.keys()) keep.add(hash);
+    this.sealOwn();
+    return doing(`can't collect the segments in ${this.#dir}`, () => {
+      // What a process left that was killed while it wrote an idx.
+      for (const name of readdirSync(this.#dir)) if (name.endsWith('.new')) unlinkSync(join(this.#dir, name));
+      return collectSegments(this, keep, hooks);
+    });
+  }
+
+  // ---- for segment-care.ts ----
+
+  files(): SegmentFile[] {
+    return [...this.#segments.values()];
+  }
+
+  get own(): SegmentFile | null {
+    return this.#own;
+  }
+
+  /** True where another live writer appends to it. */
+  isForeign(segment: SegmentFile): boolean {
+    const writer = writerOf(basename(segment.path));
+    return segment !== this.#own && writer !== null && isAlive(writer);
+  }
+
+  forget(segment: SegmentFile): void {
+    this.#segments.delete(basename(segment.path));
+    if (![...this.#unsettled.values()].includes(segment)) segment.unpin();
+  }
+
+  /** Makes our own segment nobody's, and readable at once by its idx. The next `put` makes a new one. */
+  sealOwn(): void {
+    const own = this.#own;
+    if (own === null) return;
+    own.sync();
+    this.#own = null;
+    this.#segments.delete(basename(own.path));
+    const name = sealedName(basename(own.path));
+    own.seal(join(this.#dir, name));
+    this.#folderUnsynced = true;
+    const sealed = new SegmentFile(join(this.#dir, name), this.#hasher, this.#seed);
+    this.#writeIdx(own);
+    sealed.refresh();
+    this.#segments.set(name, sealed);
+    for (const [hash, segment] of this.#unsettled) if (segment === own) this.#unsettled.set(hash, sealed);
+  }
+
+  close(): void {
+    doing(`can't close the segments in ${this.#dir}`, () => this.sealOwn());
+    for (const segment of this.#segments.values()) segment.unpin();
+    this.#segments.clear();
+    this.#unsettled.clear();
+  }
+}

@@ -1,0 +1,183 @@
+/**
+ * `doctor`: which backend runs here and why, what the file system can do, where the store is, and what is wrong, with
+ * remedies. Leaves nothing behind: a root that was never recorded is looked at with a store that is removed again.
+ */
+import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Capabilities } from '../api.ts';
+import type { Context } from './context.ts';
+import { Exit } from './host.ts';
+import { oneLine, table } from './text.ts';
+
+interface Finding {
+  /** `error`: nothing can be recorded. `warning`: it works, less well. */
+  readonly level: 'error' | 'warning';
+  readonly problem: string;
+  readonly remedy: string;
+}
+
+const OLDEST_NODE = [20, 19] as const;
+
+function nodeFindings(version: string): Finding[] {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  if (major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1])) return [];
+  return [
+    {
+      level: 'error',
+      problem: `Node ${version} is older than ${OLDEST_NODE.join('.')}.`,
+      remedy: 'Install Node 20.19 or newer.',
+    },
+  ];
+}
+
+function dataDirFindings(dataDir: string): Finding[] {
+  if (process.platform === 'win32') return [];
+  const mode = statSync(dataDir, { throwIfNoEntry: false })?.mode;
+  if (mode === undefined || (mode & 0o077) === 0) return [];
+  return [
+    {
+      level: 'warning',
+      problem: `The data directory ${oneLine(dataDir)} can be entered by others (mode ${(mode & 0o777).toString(8)}).`,
+      remedy: `chmod 700 ${oneLine(dataDir)}`,
+    },
+  ];
+}
+
+function capabilityFindings(found: Capabilities, asked: string | undefined): Finding[] {
+  const findings: Finding[] = [];
+  if (found.backend === 'portable' && asked !== 'portable') {
+    findings.push({
+      level: 'warning',
+      problem: `The portable backend runs: ${oneLine(found.why)}`,
+      remedy: 'For the faster one install Rust 1.89 or newer and run `npm run build` in the checkout.',
+    });
+  }
+  if (found.guard === 'refuse') {
+    findings.push({
+      level: 'error',
+      problem: 'This file system offers no way to replace a file without a race.',
+      remedy: 'Move the workspace to a local file system; until then restores are refused.',
+    });
+  }
+  if (!found.ctime) {
+    findings.push({
+      level: 'warning',
+      problem: 'This file system does not move ctime: a same-size edit with its old mtime put back can be missed.',
+      remedy: 'Move the workspace to a local file system.',
+    });
+  }
+  return findings;
+}
+
+/** A folder for the look at a root that has no timeline: beside the real ones, so on the same device. */
+function scratchDataDir(dataDir: string): string {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  return mkdtempSync(join(dataDir, 'doctor-'));
+}
+
+interface Look {
+  readonly capabilities: Capabilities | undefined;
+  readonly findings: Finding[];
+}
+
+async function look(context: Context, dataDir: string): Promise<Look> {
+  const workspace = await context.tryWorkspace(dataDir);
+  const answer = await workspace.capabilities();
+  if (!answer.available) {
+    const remedy = REMEDIES[answer.reason] ?? 'See the sentence above.';
+    return {
+      capabilities: undefined,
+      findings: [{ level: 'error', problem: `${answer.detail} (${answer.reason})`, remedy }],
+    };
+  }
+  const { capabilities } = answer;
+  const asked = context.options.backend ?? context.host.env.TAKEBACK_BACKEND;
+  return { capabilities, findings: capabilityFindings(capabilities, asked) };
+}
+
+const REMEDIES: Readonly<Record<string, string>> = {
+  'root-missing': 'Give an existing folder with --root.',
+  'not-a-directory': 'Give a folder with --root.',
+  'protected-root': 'Give a project folder with --root.',
+  'permission-denied': 'Run as the user who owns the folder.',
+  'data-dir-unwritable': 'Give a folder that you may write to with --data-dir.',
+  'store-newer': 'Update takeback: a newer version made this store. It was left as it is.',
+  'store-corrupt':
+    'Keep a copy of the data directory, then remove its folder of this workspace: `takeback capture` starts anew.',
+  'no-space': 'Free some disk space.',
+  busy: 'Another process holds the store: wait until it has ended.',
+};
+
+/** `doctor` */
+export async function doctor(context: Context): Promise<number> {
+  const { screen } = context;
+  const temporary = !context.recorded;
+  let dataDir = context.dataDir;
+  let findings: Finding[] = nodeFindings(process.versions.node);
+  let capabilities: Capabilities | undefined;
+  try {
+    if (temporary) dataDir = scratchDataDir(context.dataDir);
+    const looked = await look(context, dataDir);
+    capabilities = looked.capabilities;
+    findings = [...findings, ...looked.findings];
+  } catch (fault) {
+    const problem = fault instanceof Error ? fault.message : String(fault);
+    findings.push({ level: 'error', problem, remedy: REMEDIES['data-dir-unwritable'] as string });
+  } finally {
+    await context.close();
+    if (dataDir !== context.dataDir) rmSync(dataDir, { recursive: true, force: true });
+  }
+  findings = [...findings, ...dataDirFindings(context.dataDir)];
+  const facts = factsOf(context, capabilities);
+  screen.object({ available: true, ok: findings.length === 0, ...facts, problems: findings });
+  print(context, facts, findings);
+  return findings.some((finding) => finding.level === 'error') ? Exit.failed : Exit.done;
+}
+
+type Facts = ReturnType<typeof factsOf>;
+
+function factsOf(context: Context, capabilities: Capabilities | undefined) {
+  return {
+    node: process.versions.node,
+    platform: `${process.platform}-${process.arch}`,
+    root: context.root,
+    recorded: context.recorded,
+    dataDir: context.dataDir,
+    capabilities: capabilities === undefined ? null : { ...capabilities, dataDir: context.dataDir },
+  };
+}
+
+const ABILITY_NAMES = [
+  'walk',
+  'guard',
+  'exchange',
+  'noReplace',
+  'lease',
+  'reflink',
+  'caseFolding',
+  'execBit',
+  'symlinks',
+  'ctime',
+  'tickNs',
+] as const;
+
+function print(context: Context, facts: Facts, findings: readonly Finding[]): void {
+  const { screen } = context;
+  const { capabilities } = facts;
+  const rows: string[][] = [
+    ['Node', `${facts.node} (${facts.platform})`],
+    ['root', oneLine(facts.root)],
+    ['data directory', oneLine(facts.dataDir)],
+    ['recorded', facts.recorded ? 'yes' : 'nothing yet'],
+  ];
+  if (capabilities !== null) {
+    rows.push(['backend', `${capabilities.backend}: ${oneLine(capabilities.why)}`], ['SQLite', capabilities.sqlite]);
+    for (const name of ABILITY_NAMES) rows.push([name, String(capabilities[name])]);
+  }
+  screen.lines(table(rows));
+  if (findings.length === 0) screen.line('No problems.');
+  for (const { level, problem, remedy } of findings) {
+    screen.line(`${screen.style(level === 'error' ? 'red' : 'yellow', level)}: ${problem}`);
+    screen.line(`  ${remedy}`);
+  }
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env node
+/**
+ * The `takeback` command: the real process as the host of `program.ts`. Nothing else.
+ */
+import { readFileSync } from 'node:fs';
+import type { Host } from './host.ts';
+import { main } from './program.ts';
+
+const host: Host = {
+  stdout: process.stdout,
+  stderr: process.stderr,
+  interactive: process.stdin.isTTY === true && process.stderr.isTTY === true,
+  env: process.env,
+  cwd: process.cwd(),
+  now: () => Date.now(),
+  open: async (options) => (await import('../workspace.ts')).openWorkspace(options),
+  confirm: async (question) => {
+    const { confirm } = await import('@clack/prompts');
+    return (await confirm({ message: question, output: process.stderr, initialValue: false })) === true;
+  },
+};
+
+// A reader that went away (`takeback log | head`) is no fault of ours.
+process.stdout.on('error', (fault: NodeJS.ErrnoException) => {
+  if (fault.code !== 'EPIPE') throw fault;
+});
+
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
+process.exitCode = await main(host, process.argv.slice(2), version);

@@ -1,0 +1,211 @@
+/**
+ * One open workspace in this process: its backend, blobs, tree, timeline, and where they stand. `open.ts` makes it;
+ * `observe.ts`, `operate.ts`, `query.ts` and `maintain.ts` work on it; sessions and workspaces are handles on it.
+ *
+ * All work goes through `queue`, one thing at a time in this process, and what writes goes through `locked`, one process
+ * at a time. Whoever gets the lock ends first what a dead process left half done.
+ */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { RecoveredOperation } from '../api.ts';
+import type { Backend, Position, Tree } from '../backend/backend.ts';
+import type { BlobStore } from '../blobs/blobs.ts';
+import type { OpenCalls } from '../timeline/open-calls.ts';
+import type { Append, Head, RootIdentity, Timeline } from '../timeline/timeline.ts';
+import type { Logger, RelPath } from '../types.ts';
+import { UnavailableError } from './answers.ts';
+import type { Events } from './events.ts';
+import { Queue } from './queue.ts';
+import { identityOf, type Layout, sameRoot } from './root.ts';
+
+export interface EngineSettings {
+  readonly include: readonly string[];
+  readonly exclude: readonly string[];
+  /** Bytes. */
+  readonly maxFileBytes: number;
+}
+
+export interface EngineOptions {
+  readonly captureDeadlineMs: number | undefined;
+  readonly retention: {
+    readonly maxAgeDays: number;
+    readonly maxBytes: number;
+    readonly maxBoundaries: number | undefined;
+  };
+  readonly durability: 'full' | 'fast';
+  readonly recover: 'rollback' | 'complete';
+  readonly adoptRoot: boolean;
+  readonly logger: Logger | undefined;
+}
+
+type EndedCall = NonNullable<Append['endCalls']>[number];
+
+export interface EngineParts {
+  readonly layout: Layout;
+  readonly identity: RootIdentity;
+  readonly backend: Backend;
+  readonly why: string;
+  readonly blobs: BlobStore;
+  readonly tree: Tree;
+  readonly timeline: Timeline;
+  readonly openCalls: OpenCalls;
+  readonly settings: EngineSettings;
+  readonly options: EngineOptions;
+  readonly events: Events;
+}
+
+export class Engine {
+  readonly layout: Layout;
+  readonly identity: RootIdentity;
+  readonly backend: Backend;
+  readonly why: string;
+  readonly blobs: BlobStore;
+  readonly tree: Tree;
+  readonly timeline: Timeline;
+  readonly openCalls: OpenCalls;
+  readonly settings: EngineSettings;
+  readonly options: EngineOptions;
+  readonly events: Events;
+  readonly queue: Queue = new Queue();
+  /** What dead processes had left, ended by this one. */
+  readonly recovered: RecoveredOperation[] = [];
+  /** Ends that could not be recorded yet; the next observation records them. By invocation. */
+  readonly pendingEnds: Map<number, EndedCall> = new Map();
+  /** Aborted when the engine closes: background work stops. */
+  readonly closing: AbortController = new AbortController();
+  /** Where the tree's index stands; null before the first observation. */
+  position: Position | null = null;
+  /** The frozen rules that the tree has, by their id in the timeline. */
+  rulesId: number | null = null;
+  /** Date.now() of the last look, for calls in other roots that contain this one or lie in it. */
+  lastLookAt: number = Date.now();
+
+  constructor(parts: EngineParts) {
+    this.layout = parts.layout;
+    this.identity = parts.identity;
+    this.backend = parts.backend;
+    this.why = parts.why;
+    this.blobs = parts.blobs;
+    this.tree = parts.tree;
+    this.timeline = parts.timeline;
+    this.openCalls = parts.openCalls;
+    this.settings = parts.settings;
+    this.options = parts.options;
+    this.events = parts.events;
+  }
+
+  /** @throws {UnavailableError} root-missing or root-changed: what is at the path isn't the folder that was opened */
+  async checkRoot(): Promise<void> {
+    const now = await identityOf(this.layout.root);
+    if (now === null)
+      throw new UnavailableError('root-missing', `the root is gone: ${this.layout.root}. Nothing was written.`);
+    if (!sameRoot(now, this.identity)) {
+      throw new UnavailableError(
+        'root-changed',
+        `another folder stands at ${this.layout.root} since it was opened. Open the workspace again.`,
+      );
+    }
+  }
+
+  /**
+   * Runs `work` under the workspace's lock, after recovering what a dead process left.
+   * `recovered` tells that the tree may have changed since a look that was made before the lock.
+   */
+  async locked<T>(work: (state: { recovered: boolean }) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const lock = await this.timeline.lock({ signal });
+    try {
+      const before = this.recovered.length;
+      await this.#recover();
+      return await work({ recovered: this.recovered.length > before });
+    } finally {
+      await lock.release();
+    }
+  }
+
+  /** The lock's holder is alive, so a journal that is there when we hold it belongs to a process that died or failed. */
+  async #recover(): Promise<void> {
+    const names = (await readdir(this.layout.journal)).filter((name) => name.endsWith('.journal'));
+    for (const name of names) {
+      const journal = join(this.layout.journal, name);
+      const operationId = name.slice(0, -'.journal'.length);
+      if ((await this.timeline.operation(operationId)) !== null) {
+        await this.tree.finish(journal);
+        this.recovered.push({ operationId, mode: 'finished', paths: [] });
+        continue;
+      }
+      const mode = this.options.recover;
+      const outcome = await this.tree.recover({ journal, trash: this.layout.trash, mode });
+      this.recovered.push({ operationId, mode, paths: outcome.paths });
+      this.options.logger?.warn('recovered an operation whose process had died', {
+        operationId,
+        mode,
+        paths: outcome.paths.length,
+      });
+    }
+  }
+
+  /** Brings the tree up to what other processes appended. Answers the head and the paths that moved. */
+  async catchUp(): Promise<{ head: Head; paths: RelPath[]; rulesChanged: boolean }> {
+    const head = await this.timeline.head();
+    let paths: RelPath[] = [];
+    if (head.seq !== (this.position?.seq ?? 0) || head.observationId !== (this.position?.observationId ?? null)) {
+      paths = await this.#takeRows(head);
+    }
+    const rulesChanged = head.rulesId !== this.rulesId;
+    if (rulesChanged && head.rulesId !== null) {
+      const rules = await this.timeline.rules(head.rulesId);
+      if (rules !== null) await this.tree.setRules(rules);
+      this.rulesId = head.rulesId;
+    }
+    return { head, paths, rulesChanged };
+  }
+
+  async #takeRows(head: Head): Promise<RelPath[]> {
+    if (head.seq === 0 || head.observationId === null) {
+      await this.tree.reset(null, null);
+      this.position = null;
+      return [];
+    }
+    const at = { seq: head.seq, observationId: head.observationId };
+    const known =
+      this.position !== null &&
+      (await this.timeline.observation(this.position.seq))?.id === this.position.observationId;
+    if (!known) {
+      await this.rebuild(head);
+      return await this.tree.list('' as RelPath);
+    }
+    const rows = await this.timeline.rows(this.position?.seq ?? 0, head.seq);
+    await this.tree.catchUp(rows, at);
+    this.position = at;
+    return [...new Set(rows.map((row) => row.path))];
+  }
+
+  /** Makes the index anew from manifest and rows; every file is hashed at the next scan. */
+  async rebuild(head: Head): Promise<void> {
+    const manifest = await this.timeline.newestManifest();
+    if (manifest === null || head.observationId === null) {
+      throw new UnavailableError(
+        'store-corrupt',
+        `the timeline of ${this.layout.root} has no manifest to start from; its store is left as it is`,
+      );
+    }
+    const origin = await this.timeline.observation(manifest.seq);
+    await this.tree.reset(manifest.hash, { seq: manifest.seq, observationId: origin?.id ?? head.observationId });
+    const rows = await this.timeline.rows(manifest.seq, head.seq);
+    this.position = { seq: head.seq, observationId: head.observationId };
+    await this.tree.catchUp(rows, this.position);
+    const rules = head.rulesId === null ? null : await this.timeline.rules(head.rulesId);
+    if (rules !== null) await this.tree.setRules(rules);
+    this.rulesId = head.rulesId;
+  }
+
+  async close(): Promise<void> {
+    this.closing.abort();
+    await this.queue.idle();
+    const faults: unknown[] = [];
+    for (const part of [this.tree, this.blobs, this.timeline, this.openCalls, this.backend]) {
+      await part.close().catch((error: unknown) => faults.push(error));
+    }
+    if (faults.length > 0) throw faults[0];
+  }
+}

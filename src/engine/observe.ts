@@ -1,0 +1,249 @@
+/**
+ * One observation: scan, ingest, then under the lock: catch up with other processes, look again where they wrote,
+ * append, and move the index forward. The lock is never held over the scan or the ingest of one.
+ *
+ * What belongs to the observation (a boundary, a call's begin or end, an operation's rows) is given as `effects`, made
+ * under the lock, and lands in the same transaction.
+ */
+import { randomBytes } from 'node:crypto';
+import type { IngestResult, ScanResult } from '../backend/backend.ts';
+import { TakebackError } from '../errors.ts';
+import { ruleSources } from '../git/context.ts';
+import { ownerGone } from '../process-owner.ts';
+import { isWithin } from '../rel-path.ts';
+import type { Append, CallRecord, Head, ObservationKind } from '../timeline/timeline.ts';
+import {
+  type Change,
+  type Hash,
+  type RandomId,
+  type RelPath,
+  RowFlag,
+  type UncoveredPath,
+  type WorkOptions,
+} from '../types.ts';
+import { UnavailableError } from './answers.ts';
+import type { Engine } from './engine.ts';
+import { heldPaths } from './held.ts';
+import { clearedMarks } from './marks.ts';
+
+export type Effects = Pick<
+  Append,
+  'boundary' | 'beginCall' | 'endCalls' | 'discard' | 'operation' | 'taken' | 'returned' | 'markUndone' | 'clearUndone'
+>;
+
+export interface ObserveContext {
+  readonly head: Head;
+  /** The seq that this observation gets. */
+  readonly seq: number;
+  readonly changes: readonly Change[];
+}
+
+export interface ObserveRequest extends WorkOptions {
+  readonly kind: ObservationKind;
+  /** A boundary of this session: rules are read anew, and a first observation is allowed. */
+  readonly boundaryOf?: number;
+  readonly only?: readonly RelPath[];
+  readonly first?: readonly RelPath[];
+  /** Date.now() at which to leave what is still unread. */
+  readonly deadlineMs?: number | undefined;
+  readonly rehash?: boolean;
+  readonly durable: boolean;
+  /** The operation whose rows these are. */
+  readonly operation?: RandomId;
+  readonly effects?: (context: ObserveContext) => Promise<Effects> | Effects;
+}
+
+export interface Observed {
+  readonly seq: number;
+  readonly changes: readonly Change[];
+  readonly scan: ScanResult;
+  readonly ingest: IngestResult;
+  /** Only for a boundary. */
+  readonly uncovered: readonly UncoveredPath[];
+}
+
+interface Look {
+  readonly scan: ScanResult;
+  readonly ingest: IngestResult;
+  readonly gcGeneration: number;
+  readonly isFirst: boolean;
+  readonly manifest: { hash: Hash; entries: number } | undefined;
+}
+
+const RESTARTS = 8;
+
+/** Runs in the engine's queue. */
+export async function observe(engine: Engine, request: ObserveRequest): Promise<Observed> {
+  await engine.checkRoot();
+  let hold: readonly RelPath[] = [];
+  for (let attempt = 0; attempt < RESTARTS; attempt++) {
+    const look = await lookAt(engine, request, hold);
+    const held =
+      request.boundaryOf !== undefined && hold.length === 0
+        ? await heldPaths(engine, request.boundaryOf, await leavingCoverage(engine, look.scan.set))
+        : [];
+    if (held.length > 0) {
+      hold = held;
+      await engine.tree.discard(look.scan.set);
+      continue;
+    }
+    const observed = await engine.locked((state) => appendLook(engine, request, look, state.recovered), request.signal);
+    if (observed !== null) return observed;
+    await engine.tree.discard(look.scan.set);
+  }
+  throw new UnavailableError('busy', `other processes kept changing the timeline of ${engine.layout.root}; try again`);
+}
+
+/** The same where the lock is held already; looks at few paths (`only`). */
+export async function observeLocked(engine: Engine, request: ObserveRequest): Promise<Observed> {
+  const look = await lookAt(engine, request, []);
+  const observed = await appendLook(engine, request, look, false);
+  if (observed === null) throw new TakebackError('ERR_INTERNAL', 'the timeline moved under the lock');
+  return observed;
+}
+
+async function lookAt(engine: Engine, request: ObserveRequest, hold: readonly RelPath[]): Promise<Look> {
+  const { head } = await engine.catchUp();
+  const isFirst = head.seq === 0;
+  if (isFirst && request.boundaryOf === undefined) {
+    throw new UnavailableError('no-checkpoint', 'there is no checkpoint yet: capture a boundary first');
+  }
+  const { tree, settings } = engine;
+  const work = { signal: request.signal, onProgress: request.onProgress };
+  const scan = await tree.scan({
+    ...work,
+    ...(request.boundaryOf !== undefined ? { renewRules: await ruleSources(engine.layout.root, settings), hold } : {}),
+    ...(request.only === undefined ? {} : { only: request.only }),
+    ...(request.rehash === true ? { rehash: true } : {}),
+  });
+  const ingest = await tree.ingest(scan.set, {
+    ...work,
+    ...(request.deadlineMs === undefined ? {} : { deadlineMs: request.deadlineMs }),
+    ...(request.first === undefined ? {} : { first: request.first }),
+  });
+  const manifest = isFirst ? await tree.manifest(scan.set) : undefined;
+  if (isFirst) await engine.blobs.sync();
+  return { scan, ingest, gcGeneration: head.gcGeneration, isFirst, manifest };
+}
+
+async function leavingCoverage(engine: Engine, set: number): Promise<RelPath[]> {
+  const changes = await engine.tree.changes(set);
+  return changes.filter((c) => (c.flags & RowFlag.coverage) !== 0 && c.before.kind !== 'uncovered').map((c) => c.path);
+}
+
+/** Under the lock. Null: what was looked at is stale as a whole, look again. */
+async function appendLook(
+  engine: Engine,
+  request: ObserveRequest,
+  look: Look,
+  recovered: boolean,
+): Promise<Observed | null> {
+  const { tree } = engine;
+  const set = look.scan.set;
+  const { head, paths, rulesChanged } = await engine.catchUp();
+  if (recovered || look.isFirst !== (head.seq === 0) || (rulesChanged && request.boundaryOf === undefined)) return null;
+  if (paths.length > 0) await tree.look(set, paths);
+  const found = look.isFirst ? [] : await tree.changes(set);
+  if (head.gcGeneration !== look.gcGeneration && !(await allStored(engine, found))) return null;
+  const closed = await interruptedCalls(engine, head);
+  const changes = flagInterrupted(found, closed);
+  const context: ObserveContext = { head, seq: head.seq + 1, changes };
+  const given: Effects = (await request.effects?.(context)) ?? {};
+  const effects = given.operation === undefined ? { ...given, ...(await clearedMarks(engine, context)) } : given;
+  const ends = [...endsOf(closed), ...engine.pendingEnds.values(), ...(effects.endCalls ?? [])];
+  const rules = request.boundaryOf !== undefined ? await changedRules(engine) : undefined;
+  const uncovered = request.boundaryOf !== undefined ? await tree.uncovered(set) : [];
+  const nothing =
+    changes.length === 0 &&
+    Object.keys(effects).length === 0 &&
+    ends.length === 0 &&
+    rules === undefined &&
+    !look.isFirst;
+  if (nothing) {
+    await tree.commit(set, engine.position ?? { seq: head.seq, observationId: head.observationId ?? '' });
+    return { seq: head.seq, changes, scan: look.scan, ingest: look.ingest, uncovered };
+  }
+  if (look.ingest.storedFiles > 0 && (request.durable || engine.options.durability === 'full'))
+    await engine.blobs.sync();
+  const now = Date.now();
+  const id = randomBytes(16).toString('hex');
+  const overlap = changes.length === 0 ? [] : await foldersOfOtherRoots(engine);
+  const after = await engine.timeline.append({
+    ...effects,
+    expectSeq: head.seq,
+    observation: {
+      id,
+      kind: look.isFirst ? 'first' : request.kind,
+      createdAt: now,
+      overlap,
+      ...(request.operation === undefined ? {} : { operation: request.operation }),
+    },
+    changes,
+    ...(look.manifest === undefined ? {} : { manifest: look.manifest }),
+    ...(rules === undefined ? {} : { rules }),
+    endCalls: uniqueEnds(ends),
+    durable: request.durable && engine.options.durability === 'full',
+  });
+  for (const end of ends) engine.pendingEnds.delete(end.invocation);
+  engine.position = { seq: after.seq, observationId: id };
+  engine.rulesId = after.rulesId;
+  engine.lastLookAt = now;
+  await tree.commit(set, engine.position);
+  return { seq: after.seq, changes, scan: look.scan, ingest: look.ingest, uncovered };
+}
+
+type EndedCall = NonNullable<Append['endCalls']>[number];
+
+function uniqueEnds(ends: readonly EndedCall[]): EndedCall[] {
+  return [...new Map(ends.map((end) => [end.invocation, end])).values()];
+}
+
+/** A gc may have dropped a blob that the ingest had found stored. */
+async function allStored(engine: Engine, changes: readonly Change[]): Promise<boolean> {
+  const hashes = new Set<Hash>();
+  for (const { after } of changes) if (after.kind === 'file') hashes.add(after.content);
+  return (await engine.blobs.has([...hashes])).every(Boolean);
+}
+
+async function changedRules(engine: Engine): Promise<Uint8Array | undefined> {
+  const now = await engine.tree.rules();
+  if (now === null) return undefined;
+  const before = engine.rulesId === null ? null : await engine.timeline.rules(engine.rulesId);
+  return before !== null && Buffer.compare(before, now) === 0 ? undefined : now;
+}
+
+/** Open calls whose process is gone: this observation is the first to find it. */
+async function interruptedCalls(engine: Engine, head: Head): Promise<CallRecord[]> {
+  if (head.seq === 0) return [];
+  return (await engine.timeline.openCalls()).filter(
+    (call) => !call.detached && !engine.pendingEnds.has(call.invocation) && ownerGone(call.owner),
+  );
+}
+
+function endsOf(calls: readonly CallRecord[]): EndedCall[] {
+  return calls.map((call) => ({
+    invocation: call.invocation,
+    state: 'interrupted',
+    endedAt: Date.now(),
+    sideEffect: null,
+    isError: true,
+  }));
+}
+
+/** What is found when a call's process has died is the call's, and incomplete: it may have been cut off in the middle. */
+function flagInterrupted(changes: readonly Change[], calls: readonly CallRecord[]): readonly Change[] {
+  if (calls.length === 0) return changes;
+  const touches = (path: RelPath): boolean =>
+    calls.some((call) => call.paths === null || call.paths.some((declared) => isWithin(path, declared)));
+  return changes.map((change) =>
+    touches(change.path) ? { ...change, flags: change.flags | RowFlag.incomplete } : change,
+  );
+}
+
+/** Where calls of roots that contain this one, or lie in it, were open since the last look. */
+async function foldersOfOtherRoots(engine: Engine): Promise<RelPath[]> {
+  const { root } = engine.layout;
+  const others = await engine.openCalls.overlapping(root, engine.lastLookAt);
+  const inside = root === '/' ? root : `${root}/`;
+  return others.map((other) => (other.startsWith(inside) ? other.slice(inside.length) : '') as RelPath);
+}

@@ -1,0 +1,118 @@
+/**
+ * Opens a workspace's engine: root, data directory, backend, timeline, segments, tree, in that order, and undoes what it
+ * opened where a later step fails. Ends what a dead process left, and brings the index up to the timeline.
+ */
+import { openBackend } from '../backend/open.ts';
+import { SegmentBlobs } from '../blobs/segments.ts';
+import { openOpenCalls } from '../timeline/open-calls.ts';
+import { openTimeline } from '../timeline/sqlite.ts';
+import type { Timeline } from '../timeline/timeline.ts';
+import type { RelPath } from '../types.ts';
+import { UnavailableError } from './answers.ts';
+import { Engine, type EngineOptions, type EngineSettings } from './engine.ts';
+import { Events } from './events.ts';
+import { identityOf, type Layout, layOut } from './root.ts';
+
+export interface OpenEngine {
+  readonly root: string;
+  readonly dataDir: string;
+  readonly backend: 'auto' | 'native' | 'portable';
+  /** Undefined: what the workspace has stored, else the default. */
+  readonly include: readonly string[] | undefined;
+  readonly exclude: readonly string[] | undefined;
+  readonly maxFileBytes: number | undefined;
+  readonly maxEntries: number;
+  readonly maxFileEvents: number;
+  readonly options: EngineOptions;
+}
+
+const DEFAULT_MAX_FILE_BYTES = 64 * 1024 * 1024;
+
+export async function openEngine(request: OpenEngine): Promise<Engine> {
+  const layout = await layOut(request.root, request.dataDir);
+  const identity = await identityOf(layout.root);
+  if (identity === null) throw new UnavailableError('root-missing', `the root does not exist: ${layout.root}`);
+  const undo: (() => Promise<void>)[] = [];
+  const opened = async <T extends { close(): Promise<void> }>(part: Promise<T>): Promise<T> => {
+    const value = await part;
+    undo.unshift(() => value.close());
+    return value;
+  };
+  try {
+    const { backend, why } = await openBackend(request.backend);
+    undo.unshift(() => backend.close());
+    const timeline = await opened(
+      openTimeline(backend, { dir: layout.home, root: layout.root, networkFileSystem: layout.networkFileSystem }),
+    );
+    const settings = await settle(timeline, request);
+    const segments = await backend.openSegments({ dir: layout.segments, seed: timeline.seed });
+    const blobs = await opened(Promise.resolve(new SegmentBlobs(segments)));
+    const tree = await opened(
+      backend.openTree({
+        root: layout.root,
+        indexFile: layout.indexFile,
+        storeId: timeline.storeId,
+        segments,
+        skip: skipped(layout),
+        maxFileBytes: settings.maxFileBytes,
+        maxEntries: request.maxEntries,
+        scratchDir: layout.scratch,
+      }),
+    );
+    const openCalls = await opened(openOpenCalls(backend, layout.dataDir));
+    const events = new Events(request.maxFileEvents, request.options.logger);
+    const parts = {
+      layout,
+      identity,
+      backend,
+      why,
+      blobs,
+      tree,
+      timeline,
+      openCalls,
+      settings,
+      options: request.options,
+      events,
+    };
+    const engine = new Engine(parts);
+    await start(engine);
+    return engine;
+  } catch (error) {
+    for (const close of undo) await close().catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Options that are stored with the workspace: given ones replace what is stored; the next capture acts on them. */
+async function settle(timeline: Timeline, request: OpenEngine): Promise<EngineSettings> {
+  const stored = await timeline.settings();
+  const before = stored === null ? {} : (JSON.parse(stored) as Partial<EngineSettings>);
+  const settings: EngineSettings = {
+    include: request.include ?? before.include ?? [],
+    exclude: request.exclude ?? before.exclude ?? [],
+    maxFileBytes: request.maxFileBytes ?? before.maxFileBytes ?? DEFAULT_MAX_FILE_BYTES,
+  };
+  const json = JSON.stringify(settings);
+  if (json !== stored) await timeline.setSettings(json);
+  return settings;
+}
+
+function skipped(layout: Layout): RelPath[] {
+  const skip = ['.takeback' as RelPath];
+  if (layout.inside !== null) skip.push(layout.inside);
+  return skip;
+}
+
+/** Recovers what dead processes left, and takes the index's place in the timeline. */
+async function start(engine: Engine): Promise<void> {
+  await engine.locked(async () => undefined);
+  const at = await engine.tree.load();
+  const head = await engine.timeline.head();
+  if (at !== null && (await engine.timeline.observation(at.seq))?.id === at.observationId) {
+    engine.position = at;
+    await engine.catchUp();
+    return;
+  }
+  if (head.seq > 0) await engine.rebuild(head);
+  else await engine.tree.reset(null, null);
+}

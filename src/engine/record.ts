@@ -1,0 +1,263 @@
+/**
+ * What sessions record: boundaries and calls. Each is one observation with its effect in the same transaction.
+ * Runs in the engine's queue; the caller has checked its arguments.
+ */
+
+import type { BeginCallResult, EndCallResult } from '../api.ts';
+import { TakebackError } from '../errors.ts';
+import { headState, ruleSources } from '../git/context.ts';
+import { attribute } from '../model/attribution.ts';
+import { summarize } from '../model/changes.ts';
+import { discardedAtCapture } from '../model/turns.ts';
+import { currentOwner } from '../process-owner.ts';
+import type { Append, CallRecord, SessionRecord } from '../timeline/timeline.ts';
+import type { CaptureResult, ChangeSummary, RelPath, SideEffect, WorkOptions } from '../types.ts';
+import { UnavailableError } from './answers.ts';
+import type { Engine } from './engine.ts';
+import { type Observed, observe } from './observe.ts';
+import { boundariesFrom } from './operate.ts';
+import { encodePosition } from './position.ts';
+import { attributionInput } from './rows.ts';
+
+export interface CaptureRequest extends WorkOptions {
+  readonly boundaryId: string;
+  readonly label: string | undefined;
+  readonly deadlineMs: number | undefined;
+}
+
+/** Records a boundary: one observation with the rules read anew. */
+export async function capture(engine: Engine, session: SessionRecord, request: CaptureRequest): Promise<CaptureResult> {
+  const started = performance.now();
+  if ((await engine.timeline.boundary(session.id, request.boundaryId)) !== null)
+    throw duplicateBoundary(request.boundaryId);
+  const budget = request.deadlineMs ?? engine.options.captureDeadlineMs;
+  const head = await headState(await ruleSources(engine.layout.root, engine.settings));
+  const observed = await observe(engine, {
+    kind: 'capture',
+    boundaryOf: session.id,
+    signal: request.signal,
+    onProgress: request.onProgress,
+    deadlineMs: budget === undefined ? undefined : Date.now() + budget,
+    durable: true,
+    effects: async () => ({
+      boundary: {
+        session: session.id,
+        boundaryId: request.boundaryId,
+        label: request.label ?? null,
+        createdAt: Date.now(),
+        root: engine.identity,
+        head,
+      },
+      endCalls: (await engine.timeline.openCalls(session.id))
+        .filter((call) => call.detached)
+        .map((call) => endOf(call, {})),
+      discard: await discardedBy(engine, session),
+    }),
+  });
+  if (observed.ingest.left > 0) readTheRest(engine);
+  return {
+    boundaryId: request.boundaryId,
+    position: encodePosition(engine.timeline.storeId, observed.seq),
+    complete: observed.ingest.left === 0,
+    scannedFiles: observed.scan.files,
+    storedFiles: observed.ingest.storedFiles,
+    storedBytes: observed.ingest.storedBytes,
+    uncovered: observed.uncovered,
+    problems: [...observed.scan.problems, ...observed.ingest.problems],
+    tookMs: performance.now() - started,
+  };
+}
+
+function duplicateBoundary(boundaryId: string): TakebackError {
+  return new TakebackError(
+    'ERR_DUPLICATE_BOUNDARY',
+    `the session already has a boundary ${JSON.stringify(boundaryId)}. Give each user message an id of its own.`,
+  );
+}
+
+/** A restore that settled all made the boundaries after its own unknown, from the next capture on. */
+async function discardedBy(engine: Engine, session: SessionRecord): Promise<{ session: number; boundaryId: string }[]> {
+  const newest = (await engine.timeline.boundaries(session.id, { limit: 1 }))[0];
+  if (newest === undefined) return [];
+  const operations = await engine.timeline.operations(session.id, { afterSeq: newest.seq });
+  const oldest = Math.min(newest.seq, ...operations.map((operation) => operation.boundarySeq));
+  return discardedAtCapture(await boundariesFrom(engine, session, oldest), operations);
+}
+
+/** How long one slice of the reading behind a turn may hold the queue, milliseconds. */
+const SLICE_MS = 400;
+
+/** Reads what a deadline left, behind the turn, in slices so that other work comes between. */
+function readTheRest(engine: Engine): void {
+  const slice = async (): Promise<void> => {
+    if (engine.closing.signal.aborted) return;
+    const observed = await observe(engine, {
+      kind: 'late',
+      deadlineMs: Date.now() + SLICE_MS,
+      signal: engine.closing.signal,
+      durable: false,
+    });
+    if (observed.ingest.left > 0) void engine.queue.run(slice).catch(report);
+  };
+  const report = (error: unknown): void => {
+    if (!engine.closing.signal.aborted)
+      engine.options.logger?.warn('reading behind the turn stopped; the next look goes on', error);
+  };
+  void engine.queue.run(slice).catch(report);
+}
+
+export interface BeginRequest extends Pick<WorkOptions, 'signal'> {
+  readonly callId: string;
+  readonly tool: string | undefined;
+  readonly stepId: string | undefined;
+  readonly paths: readonly RelPath[] | undefined;
+  readonly parentCallId: string | undefined;
+  readonly detached: boolean;
+  readonly deadlineMs: number | undefined;
+}
+
+export async function beginCall(
+  engine: Engine,
+  session: SessionRecord,
+  request: BeginRequest,
+): Promise<BeginCallResult> {
+  const started = performance.now();
+  const { timeline } = engine;
+  const open = await timeline.openCalls();
+  if (
+    open.some((c) => c.session === session.id && c.callId === request.callId && !engine.pendingEnds.has(c.invocation))
+  ) {
+    throw new TakebackError(
+      'ERR_DUPLICATE_CALL',
+      `the session already has an open call ${JSON.stringify(request.callId)}. End it first, or give another id.`,
+    );
+  }
+  const parent = parentOf(open, session, request.parentCallId);
+  const turn = (await timeline.boundaries(session.id, { limit: 1 }))[0];
+  if (turn === undefined)
+    throw new UnavailableError(
+      'no-checkpoint',
+      'the session has no checkpoint yet: capture a boundary before its first call',
+    );
+  let invocation = 0;
+  const owner = currentOwner();
+  const observed = await observe(engine, {
+    kind: 'begin',
+    signal: request.signal,
+    deadlineMs: request.deadlineMs === undefined ? undefined : Date.now() + request.deadlineMs,
+    first: request.paths ?? [],
+    durable: false,
+    effects: async () => {
+      invocation = await timeline.nextInvocation();
+      return {
+        beginCall: {
+          invocation,
+          session: session.id,
+          callId: request.callId,
+          tool: request.tool ?? null,
+          stepId: request.stepId ?? null,
+          parent,
+          detached: request.detached,
+          owner,
+          paths: request.paths ?? null,
+          turnSeq: turn.seq,
+          beganAt: Date.now(),
+        },
+      };
+    },
+  });
+  await engine.openCalls.begin({ root: engine.layout.root, sessionKey: String(session.id), invocation, owner });
+  if (observed.ingest.left > 0) readTheRest(engine);
+  return {
+    callId: request.callId,
+    invocation,
+    scannedFiles: observed.scan.files,
+    problems: [...observed.scan.problems, ...observed.ingest.problems],
+    tookMs: performance.now() - started,
+  };
+}
+
+/** A subagent's call lies in its parent's, which is often of another session. */
+function parentOf(
+  open: readonly CallRecord[],
+  session: SessionRecord,
+  parentCallId: string | undefined,
+): number | null {
+  if (parentCallId === undefined) return null;
+  const named = open.filter((call) => call.callId === parentCallId);
+  const parent = named.find((call) => call.session === session.id) ?? named.at(-1);
+  if (parent === undefined) {
+    throw new TakebackError(
+      'ERR_UNKNOWN_CALL',
+      `parentCallId ${JSON.stringify(parentCallId)} is not an open call of this workspace`,
+    );
+  }
+  return parent.invocation;
+}
+
+export interface EndRequest extends Pick<WorkOptions, 'signal'> {
+  readonly callId: string;
+  readonly sideEffect: SideEffect | undefined;
+  readonly paths: readonly RelPath[] | undefined;
+  readonly isError: boolean;
+}
+
+type EndedCall = NonNullable<Append['endCalls']>[number];
+
+function endOf(call: CallRecord, end: Partial<Pick<EndRequest, 'sideEffect' | 'paths' | 'isError'>>): EndedCall {
+  return {
+    invocation: call.invocation,
+    state: 'ended',
+    endedAt: Date.now(),
+    sideEffect: end.sideEffect ?? null,
+    isError: end.isError ?? false,
+    ...(end.paths === undefined ? {} : { paths: end.paths }),
+  };
+}
+
+/**
+ * Ends a call. Where the look fails, the end is kept and recorded by the next observation: the turn goes on.
+ */
+export async function endCall(engine: Engine, session: SessionRecord, request: EndRequest): Promise<EndCallResult> {
+  const started = performance.now();
+  const { timeline } = engine;
+  const call = await timeline.call(session.id, request.callId);
+  if (call === null || call.state !== 'open' || engine.pendingEnds.has(call.invocation)) {
+    throw new TakebackError(
+      'ERR_UNKNOWN_CALL',
+      `the session has no open call ${JSON.stringify(request.callId)}. Begin it first.`,
+    );
+  }
+  const end = endOf(call, request);
+  let observed: Observed;
+  try {
+    observed = await observe(engine, {
+      kind: 'end',
+      signal: request.signal,
+      durable: false,
+      effects: () => ({ endCalls: [end] }),
+    });
+  } catch (error) {
+    engine.pendingEnds.set(call.invocation, end);
+    throw error;
+  } finally {
+    await engine.openCalls.end(call.invocation, engine.layout.root);
+  }
+  return {
+    callId: request.callId,
+    invocation: call.invocation,
+    changes: await changesOf(engine, session, call, observed.seq),
+    problems: [...observed.scan.problems, ...observed.ingest.problems],
+    tookMs: performance.now() - started,
+  };
+}
+
+async function changesOf(
+  engine: Engine,
+  session: SessionRecord,
+  call: CallRecord,
+  endSeq: number,
+): Promise<readonly ChangeSummary[]> {
+  const rows = attribute(await attributionInput(engine, session.id, { afterSeq: call.beginSeq, toSeq: endSeq }));
+  return summarize(rows.filter((row) => row.candidates.includes(call.invocation)));
+}

@@ -1,0 +1,24 @@
+/** What the model needs to know of a range of the timeline, read in one place. */
+import type { AttributionInput } from '../model/types.ts';
+import type { RelPath } from '../types.ts';
+import type { Engine } from './engine.ts';
+
+export interface Range {
+  readonly afterSeq: number;
+  readonly toSeq?: number;
+  /** These paths only (exact). */
+  readonly paths?: readonly RelPath[];
+}
+
+export async function attributionInput(engine: Engine, session: number, range: Range): Promise<AttributionInput> {
+  const { timeline } = engine;
+  const { afterSeq, toSeq } = range;
+  const [rows, calls, observations, operations, taken] = await Promise.all([
+    timeline.rows(afterSeq, toSeq, range.paths),
+    timeline.callsBetween(afterSeq, toSeq),
+    timeline.observations(afterSeq, toSeq),
+    timeline.operationsAfter(afterSeq),
+    timeline.taken(session, afterSeq),
+  ]);
+  return { session, rows, calls, observations, operations, taken };
+}

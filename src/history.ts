@@ -1,0 +1,122 @@
+/**
+ * Undo and redo: which turn or operation is next, and what is said of it. The doing is `engine/operate.ts`'s.
+ *
+ * A turn is undone while it carries the mark of an operation (a redo, or a new change of the session's own in the turn,
+ * takes it away). Redo is open while neither a capture nor a change of the session's own came after the operation.
+ */
+import type { HistoryResult } from './api.ts';
+import type { Engine } from './engine/engine.ts';
+import { findBoundary, refuseOpenCalls, restoreTo, takeBack } from './engine/operate.ts';
+import { attributionInput } from './engine/rows.ts';
+import { attribute } from './model/attribution.ts';
+import { NOTHING_TO_REDO, NOTHING_TO_UNDO, redoText, undoText } from './model/receipt.ts';
+import type { AttributedRow, Turn, Window } from './model/types.ts';
+import type { BoundaryRecord, OperationRecord, SessionRecord } from './timeline/timeline.ts';
+import type { ConflictPolicy, WorkOptions } from './types.ts';
+
+export interface UndoRequest extends WorkOptions {
+  readonly boundaryId: string | undefined;
+  readonly onConflict: ConflictPolicy;
+}
+
+function nothing(message: string): HistoryResult {
+  return { message, outcome: 'nothing' };
+}
+
+/** Takes back the session's newest turn that has owed rows and no undo mark, or the turn of a boundary. */
+export async function undoNewest(
+  engine: Engine,
+  session: SessionRecord | null,
+  request: UndoRequest,
+): Promise<HistoryResult> {
+  await engine.checkRoot();
+  await engine.catchUp();
+  if (session === null) return nothing(NOTHING_TO_UNDO);
+  await refuseOpenCalls(engine, session);
+  const turn =
+    request.boundaryId === undefined
+      ? await newestTurn(engine, session)
+      : await namedTurn(engine, session, request.boundaryId);
+  if (turn === null) return nothing(NOTHING_TO_UNDO);
+  await findBoundary(engine, session, turn.boundary.boundaryId);
+  const { onConflict, signal, onProgress } = request;
+  const receipt = await restoreTo(engine, session, turn.boundary, {
+    kind: 'undo',
+    window: turn.window,
+    onConflict,
+    signal,
+    onProgress,
+  });
+  return { message: undoText(receipt), outcome: receipt.outcome, receipt };
+}
+
+/** Boundaries a page when the history is walked back. */
+const PAGE = 64;
+
+async function newestTurn(engine: Engine, session: SessionRecord): Promise<Turn | null> {
+  let toSeq: number | null = null;
+  for (;;) {
+    const page: BoundaryRecord[] = await engine.timeline.boundaries(session.id, {
+      all: true,
+      limit: PAGE,
+      ...(toSeq === null ? {} : { beforeSeq: toSeq }),
+    });
+    for (const boundary of page) {
+      const window: Window = { afterSeq: boundary.seq, toSeq };
+      if (boundary.state === 'live' && (await isUndoable(engine, session, boundary, window)))
+        return { boundary, window };
+      toSeq = boundary.seq;
+    }
+    if (page.length < PAGE) return null;
+  }
+}
+
+async function isUndoable(
+  engine: Engine,
+  session: SessionRecord,
+  boundary: BoundaryRecord,
+  window: Window,
+): Promise<boolean> {
+  return boundary.undoneBy === null && (await rowsIn(engine, session, window)).some((row) => row.owed);
+}
+
+async function rowsIn(engine: Engine, session: SessionRecord, { afterSeq, toSeq }: Window): Promise<AttributedRow[]> {
+  return attribute(await attributionInput(engine, session.id, { afterSeq, ...(toSeq === null ? {} : { toSeq }) }));
+}
+
+async function namedTurn(engine: Engine, session: SessionRecord, boundaryId: string): Promise<Turn> {
+  const boundary = await findBoundary(engine, session, boundaryId);
+  const next = await engine.timeline.nextBoundary(session.id, boundary.seq);
+  return { boundary, window: { afterSeq: boundary.seq, toSeq: next?.seq ?? null } };
+}
+
+/** Takes back the newest standing undo or restore that wrote something, while nothing of the session's came after it. */
+export async function redoNewest(
+  engine: Engine,
+  session: SessionRecord | null,
+  request: WorkOptions & { readonly onConflict: ConflictPolicy },
+): Promise<HistoryResult> {
+  await engine.checkRoot();
+  await engine.catchUp();
+  if (session === null) return nothing(NOTHING_TO_REDO);
+  await refuseOpenCalls(engine, session);
+  const operation = await newestStanding(engine, session);
+  if (operation === null) return nothing(NOTHING_TO_REDO);
+  const receipt = await takeBack(engine, session, operation, request);
+  return { message: redoText(receipt), outcome: receipt.outcome, receipt };
+}
+
+async function newestStanding(engine: Engine, session: SessionRecord): Promise<OperationRecord | null> {
+  const newest = (await engine.timeline.boundaries(session.id, { limit: 1, all: true }))[0];
+  if (newest === undefined) return null;
+  const since = await engine.timeline.operations(session.id, { afterSeq: newest.seq });
+  const operation = since.find(
+    (o) => (o.kind === 'undo' || o.kind === 'restore') && o.redoneBy === null && o.receipt.restored.length > 0,
+  );
+  if (operation === undefined) return null;
+  const after = await rowsIn(engine, session, { afterSeq: operation.seq, toSeq: null });
+  const ownChange = after.some(
+    (row) => row.operation === undefined && (row.owner === 'own' || row.owner === 'contested'),
+  );
+  return ownChange ? null : operation;
+}

@@ -1,0 +1,30 @@
+/** Public names. No logic. */
+export type * from './api.ts';
+export type { ErrorCode } from './errors.ts';
+export { TakebackError } from './errors.ts';
+export type {
+  BeginCallOptions,
+  CaptureOptions,
+  EndCallOptions,
+  OpenOptions,
+  PlanOptions,
+  RedoOptions,
+  RestoreOptions,
+  SessionOptions,
+  TimelineOptions,
+  UndoOptions,
+} from './schemas.ts';
+export {
+  beginCallOptionsSchema,
+  captureOptionsSchema,
+  endCallOptionsSchema,
+  openOptionsSchema,
+  planOptionsSchema,
+  redoOptionsSchema,
+  restoreOptionsSchema,
+  sessionOptionsSchema,
+  timelineOptionsSchema,
+  undoOptionsSchema,
+} from './schemas.ts';
+export type * from './types.ts';
+export { openWorkspace } from './workspace.ts';

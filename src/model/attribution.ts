@@ -1,0 +1,176 @@
+/**
+ * Whose a row is: computed from rows, call intervals, nesting and declared paths, never stored (DESIGN §5).
+ *
+ * Every begin and end of a call is a look at the whole tree, so a call is a candidate of a row at seq s when it began
+ * before s and had not ended before s. A look at some paths only (an operation's) lies inside such an interval and
+ * changes nothing of this. Candidates are narrowed by declared paths, then to the innermost ones. The answer is with
+ * respect to one session: a row that is `contested` for two is `other` for a third.
+ *
+ * Not covered: a parent call that is missing in `calls` ends the chain of nesting there.
+ */
+import { isWithin } from '../rel-path.ts';
+import type { CallRecord, TakenRecord } from '../timeline/timeline.ts';
+import { type RandomId, type RelPath, type Row, RowFlag } from '../types.ts';
+import type { AttributedRow, AttributionInput, RowOwner } from './types.ts';
+
+/** What holds for every row of one observation. */
+interface Moment {
+  readonly open: readonly CallRecord[];
+  readonly overlap: readonly RelPath[];
+  readonly operation: RandomId | null;
+}
+
+interface Context {
+  readonly session: number;
+  readonly moments: ReadonlyMap<number, Moment>;
+  readonly calls: ReadonlyMap<number, CallRecord>;
+  readonly operationSession: ReadonlyMap<RandomId, number>;
+  /** Standing entries by path. */
+  readonly taken: ReadonlyMap<RelPath, readonly TakenRecord[]>;
+}
+
+type Verdict = Pick<AttributedRow, 'owner' | 'candidates' | 'sharedWindow' | 'incomplete'>;
+
+/** Says for each row whose it is, with respect to `input.session`. Rows come out in the order in which they came in. */
+export function attribute(input: AttributionInput): AttributedRow[] {
+  const context = prepare(input);
+  return input.rows.map((row) => attributeRow(context, row));
+}
+
+function prepare(input: AttributionInput): Context {
+  const taken = new Map<RelPath, TakenRecord[]>();
+  for (const record of input.taken) {
+    if (record.returnedBy !== null) continue;
+    const list = taken.get(record.path);
+    if (list === undefined) taken.set(record.path, [record]);
+    else list.push(record);
+  }
+  return {
+    session: input.session,
+    moments: momentsOf(input),
+    calls: new Map(input.calls.map((call) => [call.invocation, call])),
+    operationSession: new Map(input.operations.map((operation) => [operation.id, operation.session])),
+    taken,
+  };
+}
+
+/** One sweep over the seqs that have rows, with the calls that are open at each. */
+function momentsOf(input: AttributionInput): Map<number, Moment> {
+  const observations = new Map(input.observations.map((observation) => [observation.seq, observation]));
+  const seqs = [...new Set(input.rows.map((row) => row.seq))].sort((a, b) => a - b);
+  const waiting = [...input.calls].sort((a, b) => a.beginSeq - b.beginSeq);
+  const moments = new Map<number, Moment>();
+  let next = 0;
+  let open: CallRecord[] = [];
+  for (const seq of seqs) {
+    open = open.filter((call) => isOpenAt(call, seq));
+    for (let call = waiting[next]; call !== undefined && call.beginSeq < seq; call = waiting[++next]) {
+      if (isOpenAt(call, seq)) open.push(call);
+    }
+    const observation = observations.get(seq);
+    moments.set(seq, { open, overlap: observation?.overlap ?? [], operation: observation?.operation ?? null });
+  }
+  return moments;
+}
+
+function isOpenAt(call: CallRecord, seq: number): boolean {
+  return call.beginSeq < seq && (call.endSeq === null || call.endSeq >= seq);
+}
+
+function attributeRow(context: Context, row: Row): AttributedRow {
+  const moment = context.moments.get(row.seq) as Moment;
+  if ((row.flags & (RowFlag.late | RowFlag.coverage)) !== 0) return nobodys(row);
+  if (moment.operation !== null) return operationRow(context, row, moment.operation);
+  const verdict = judge(context, row, moment);
+  const owing = verdict.owner === 'own' || verdict.owner === 'contested';
+  const taken = owing && (context.taken.get(row.path) ?? []).some((t) => t.fromSeq <= row.seq && row.seq <= t.toSeq);
+  return { ...row, ...verdict, owed: owing && !taken, standing: false };
+}
+
+function nobodys(row: Row): AttributedRow {
+  return {
+    ...row,
+    owner: 'external',
+    candidates: [],
+    sharedWindow: false,
+    owed: false,
+    standing: false,
+    incomplete: isFlagged(row),
+  };
+}
+
+/** Rows of an operation are its session's alone, whoever had a call open. */
+function operationRow(context: Context, row: Row, operation: RandomId): AttributedRow {
+  const session = context.operationSession.get(operation);
+  if (session === undefined) return nobodys(row);
+  const own = session === context.session;
+  // A redo or unrevert takes nothing itself, and what it gave back is marked as returned: neither stands.
+  const standing = own && (context.taken.get(row.path) ?? []).some((record) => record.operation === operation);
+  return { ...nobodys(row), owner: own ? 'own' : 'other', operation, standing };
+}
+
+function isFlagged(row: Row): boolean {
+  return (row.flags & RowFlag.incomplete) !== 0;
+}
+
+function judge(context: Context, row: Row, moment: Moment): Verdict {
+  const open = new Map(moment.open.map((call) => [call.invocation, call]));
+  const declarers = moment.open.filter((call) => declares(call, row.path));
+  const running = moment.open.filter((call) =>
+    declarers.length === 0 ? call.paths === null : declares(call, row.path) || isInsideOf(context, call, declarers),
+  );
+  const covered = new Set(running.flatMap((call) => ancestors(context, call)));
+  const candidates = running.filter((call) => !covered.has(call.invocation));
+
+  // A nested call's rows are also those of the sessions whose open calls it is nested in.
+  const owners = candidates.map(
+    (call) => new Set([call.session, ...ancestors(context, call).flatMap((id) => open.get(id)?.session ?? [])]),
+  );
+  const sharedWindow =
+    declarers.length > 0 &&
+    moment.open.some(
+      (call) =>
+        call.paths === null &&
+        !running.includes(call) &&
+        !covered.has(call.invocation) &&
+        owners.some((set) => !set.has(call.session)),
+    );
+  return {
+    owner: ownerFor(
+      context.session,
+      owners,
+      moment.overlap.some((folder) => isWithin(row.path, folder)),
+    ),
+    candidates: candidates.map((call) => call.invocation).sort((a, b) => a - b),
+    sharedWindow,
+    incomplete: isFlagged(row) || candidates.some((call) => call.state === 'interrupted' && call.endSeq === row.seq),
+  };
+}
+
+function ownerFor(session: number, owners: readonly ReadonlySet<number>[], overlap: boolean): RowOwner {
+  if (owners.length === 0) return 'external';
+  const own = owners.filter((set) => set.has(session)).length;
+  if (own === 0) return 'other';
+  return own < owners.length || overlap ? 'contested' : 'own';
+}
+
+function declares(call: CallRecord, path: RelPath): boolean {
+  return call.paths?.some((folder) => isWithin(path, folder)) ?? false;
+}
+
+/** A call that declared nothing, nested in a declarer: it may do what the declarer announced. */
+function isInsideOf(context: Context, call: CallRecord, declarers: readonly CallRecord[]): boolean {
+  if (call.paths !== null) return false;
+  const around = ancestors(context, call);
+  return declarers.some((declarer) => around.includes(declarer.invocation));
+}
+
+/** Invocations of the calls that this one is nested in, nearest first. */
+function ancestors(context: Context, call: CallRecord): number[] {
+  const out: number[] = [];
+  for (let parent = call.parent; parent !== null && !out.includes(parent); ) {
+    out.push(parent);
+    parent = context.calls.get(parent)?.parent ?? null;
+  }
+  return out;
+}

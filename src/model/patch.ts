@@ -1,0 +1,184 @@
+/**
+ * Git-format patch of one path, from two versions and their bytes. Pure.
+ *
+ * Works on latin1 strings, one char a byte, so that a text in any encoding comes through whole. `git apply` takes each
+ * patch; binary files only where the caller lends `binary` (a deflate and git's object names), else they are marked as
+ * differing. Git knows no modes but the owner's execute bit. Not covered: renames, folders, and versions without bytes
+ * (`special`, `uncovered`), which give no patch.
+ */
+import { TakebackError } from '../errors.ts';
+import { encodeName } from '../rel-path.ts';
+import type { RelPath, Version } from '../types.ts';
+import { binaryBody } from './patch-binary.ts';
+import { diffLines, hunksOf, splitLines } from './patch-lines.ts';
+
+export interface PatchSide {
+  readonly version: Version;
+  /** The content, where `version` is a file. */
+  readonly bytes?: Uint8Array;
+}
+
+/** What a binary patch needs, and this file may not import. */
+export interface BinaryTools {
+  /** zlib format. */
+  deflate(bytes: Uint8Array): Uint8Array;
+  /** Hex object name of a blob in the repository that is to take the patch. */
+  blobId(bytes: Uint8Array): string;
+}
+
+export interface PatchOptions {
+  /** Milliseconds for the line diff; then everything between the common ends is replaced. Default 200. */
+  readonly timeoutMs?: number;
+  readonly binary?: BinaryTools;
+}
+
+export interface PathPatch {
+  readonly bytes: Buffer;
+  /** Text lines; 0 for a binary file. */
+  readonly added: number;
+  readonly deleted: number;
+  readonly binary: boolean;
+}
+
+/** One side of a git diff: mode and blob, or nothing there. */
+interface Blob {
+  readonly mode: string;
+  readonly bytes: Buffer;
+}
+
+interface Part {
+  readonly text: string;
+  readonly added: number;
+  readonly deleted: number;
+  readonly binary: boolean;
+}
+
+/**
+ * The patch from `before` to `after`, or null where git's format has none: folders, nothing but permission bits that git
+ * doesn't know, or a side whose bytes aren't kept.
+ *
+ * @throws {TakebackError} `ERR_INTERNAL` for a file without bytes
+ */
+export function patchOf(
+  path: RelPath,
+  before: PatchSide,
+  after: PatchSide,
+  options: PatchOptions = {},
+): PathPatch | null {
+  const old = blobOf(path, before);
+  const now = blobOf(path, after);
+  if (old === 'unknown' || now === 'unknown') return null;
+  const turned = old !== null && now !== null && (old.mode === LINK) !== (now.mode === LINK);
+  const pairs: [Blob | null, Blob | null][] = turned
+    ? [
+        [old, null],
+        [null, now],
+      ]
+    : [[old, now]];
+  const parts = pairs.map(([a, b]) => partOf(path, { a, b }, options)).filter((part) => part !== null);
+  if (parts.length === 0) return null;
+  return {
+    bytes: Buffer.from(parts.map((part) => part.text).join(''), 'latin1'),
+    added: parts.reduce((sum, part) => sum + part.added, 0),
+    deleted: parts.reduce((sum, part) => sum + part.deleted, 0),
+    binary: parts.some((part) => part.binary),
+  };
+}
+
+const LINK = '120000';
+
+function blobOf(path: RelPath, { version, bytes }: PatchSide): Blob | null | 'unknown' {
+  switch (version.kind) {
+    case 'absent':
+    case 'dir':
+      return null;
+    case 'symlink':
+      return { mode: LINK, bytes: encodeName(version.target) };
+    case 'file':
+      if (bytes === undefined) throw new TakebackError('ERR_INTERNAL', `a patch lacks the bytes of ${path}`, { path });
+      return { mode: gitMode(version), bytes: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength) };
+    default:
+      return 'unknown';
+  }
+}
+
+function gitMode(version: Extract<Version, { kind: 'file' }>): string {
+  return (version.mode & 0o100) !== 0 ? '100755' : '100644';
+}
+
+function partOf(path: RelPath, sides: { a: Blob | null; b: Blob | null }, options: PatchOptions): Part | null {
+  const { a, b } = sides;
+  const same = (a?.bytes ?? EMPTY).equals(b?.bytes ?? EMPTY);
+  if (a?.mode === b?.mode && same) return null;
+  const nameA = quoteName('a/', path);
+  const nameB = quoteName('b/', path);
+  const lines = [`diff --git ${nameA} ${nameB}`, ...modeLines(a, b)];
+  if (options.binary !== undefined && !same) lines.push(indexLine(sides, options.binary));
+  const header = `${lines.join('\n')}\n`;
+  if (same) return { text: header, added: 0, deleted: 0, binary: false };
+  const labels = { a: a === null ? '/dev/null' : nameA, b: b === null ? '/dev/null' : nameB };
+  if (isBinary(a) || isBinary(b)) {
+    const body =
+      options.binary === undefined
+        ? `Binary files ${labels.a} and ${labels.b} differ\n`
+        : binaryBody(a?.bytes ?? EMPTY, b?.bytes ?? EMPTY, options.binary.deflate);
+    return { text: header + body, added: 0, deleted: 0, binary: true };
+  }
+  const old = splitLines((a?.bytes ?? EMPTY).toString('latin1'));
+  const now = splitLines((b?.bytes ?? EMPTY).toString('latin1'));
+  const edits = diffLines(old, now, options.timeoutMs ?? 200);
+  // A tab ends a label with a space in it, so that nobody takes what follows the space for a date.
+  const tab = (label: string): string => (label !== '/dev/null' && path.includes(' ') ? '\t' : '');
+  const files = `--- ${labels.a}${tab(labels.a)}\n+++ ${labels.b}${tab(labels.b)}\n`;
+  return {
+    text: header + files + hunksOf(old, now, edits),
+    added: edits.reduce((sum, edit) => sum + edit.newEnd - edit.newStart, 0),
+    deleted: edits.reduce((sum, edit) => sum + edit.oldEnd - edit.oldStart, 0),
+    binary: false,
+  };
+}
+
+const EMPTY: Buffer = Buffer.alloc(0);
+
+function modeLines(a: Blob | null, b: Blob | null): string[] {
+  if (a === null) return b === null ? [] : [`new file mode ${b.mode}`];
+  if (b === null) return [`deleted file mode ${a.mode}`];
+  return a.mode === b.mode ? [] : [`old mode ${a.mode}`, `new mode ${b.mode}`];
+}
+
+function indexLine({ a, b }: { a: Blob | null; b: Blob | null }, tools: BinaryTools): string {
+  const ids = [a, b].map((blob) => (blob === null ? null : tools.blobId(blob.bytes)));
+  const zeros = '0'.repeat((ids[0] ?? ids[1] ?? '').length);
+  const mode = a !== null && a.mode === b?.mode ? ` ${a.mode}` : '';
+  return `index ${ids[0] ?? zeros}..${ids[1] ?? zeros}${mode}`;
+}
+
+/** Git's own rule: a NUL among the first 8,000 bytes. */
+function isBinary(blob: Blob | null): boolean {
+  return blob?.bytes.subarray(0, 8000).includes(0) ?? false;
+}
+
+const ESCAPES: ReadonlyMap<number, string> = new Map([
+  [0x07, '\\a'],
+  [0x08, '\\b'],
+  [0x09, '\\t'],
+  [0x0a, '\\n'],
+  [0x0b, '\\v'],
+  [0x0c, '\\f'],
+  [0x0d, '\\r'],
+  [0x22, '\\"'],
+  [0x5c, '\\\\'],
+]);
+
+/** As git with core.quotePath: in quotes, with C escapes, where a byte is a control, a quote, a backslash or not ASCII. */
+function quoteName(prefix: string, path: RelPath): string {
+  let plain = true;
+  let out = '';
+  for (const byte of encodeName(prefix + path)) {
+    const escaped =
+      ESCAPES.get(byte) ?? (byte < 0x20 || byte >= 0x7f ? `\\${byte.toString(8).padStart(3, '0')}` : undefined);
+    if (escaped !== undefined) plain = false;
+    out += escaped ?? String.fromCharCode(byte);
+  }
+  return plain ? out : `"${out}"`;
+}

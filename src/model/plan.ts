@@ -1,0 +1,230 @@
+/**
+ * Plans: what an operation would do, path by path, from rows and what is on disk now (DESIGN §6). Pure; never writes.
+ *
+ * A restore and an undo go from facts (`facts.ts`) through the guard (`guard.ts`) and the folder rules (`folders.ts`);
+ * a redo takes the same way with an operation's own rows as facts. Not covered: moves and merges, which come later.
+ */
+import type { Peek } from '../backend/backend.ts';
+import { TakebackError } from '../errors.ts';
+import { comparePaths, isWithin } from '../rel-path.ts';
+import { ABSENT, type PlanEntry, type RelPath, type Row, type UncoveredPath } from '../types.ts';
+import { Writer, writeVersion } from '../wire.ts';
+import { factsByPath, type PathFacts } from './facts.ts';
+import { type Draft, type Drafts, foldersOf, isWrite, settleFolders } from './folders.ts';
+import { decide, type GuardOptions } from './guard.ts';
+import type { ModelEntry, ModelPlan, RedoInput, RestoreInput } from './types.ts';
+import { describeChange, foldersAbove, hashText } from './version.ts';
+
+/** The paths that a plan of these rows must know on disk: owed ones, named ones, and the folders above them. */
+export function peekPaths(input: Pick<RestoreInput, 'rows' | 'window' | 'paths'>): RelPath[] {
+  const owed = [...factsByPath(input.rows, input.window).keys()].filter((path) => isNamed(path, input.paths));
+  return withFolders([...owed, ...(input.paths ?? [])]);
+}
+
+/** The same for a redo. */
+export function redoPeekPaths(taken: RedoInput['taken']): RelPath[] {
+  return withFolders(taken.filter((record) => record.returnedBy === null).map((record) => record.path));
+}
+
+function withFolders(paths: readonly RelPath[]): RelPath[] {
+  const all = new Set(paths.flatMap((path) => [path, ...foldersAbove(path)]));
+  all.delete('' as RelPath);
+  return [...all].sort(comparePaths);
+}
+
+/**
+ * Plans to take back the owed rows in `input.rows`, those of a turn or all.
+ *
+ * @throws {TakebackError} `ERR_INTERNAL` where `disk` lacks an owed path
+ */
+export function planRestore(input: RestoreInput): ModelPlan {
+  const facts = factsByPath(input.rows, input.window);
+  const drafts = new Map<RelPath, Draft>();
+  for (const [path, fact] of facts) {
+    if (isNamed(path, input.paths)) drafts.set(path, draftOf(fact, input.disk, input));
+  }
+  addCarriers(drafts, facts, input);
+  const entries = finish(drafts, input.disk);
+  for (const path of new Set(input.paths)) {
+    if (![...facts.keys()].some((owed) => isWithin(owed, path))) entries.push(notAttributed(path, input.disk));
+  }
+  return { entries: entries.sort((a, b) => comparePaths(a.path, b.path)) };
+}
+
+/** Plans to give back what an operation took: its rows, backwards. */
+export function planRedo(input: RedoInput): ModelPlan {
+  const rows = new Map(input.rows.map((row) => [row.path, row]));
+  const drafts = new Map<RelPath, Draft>();
+  for (const record of input.taken) {
+    if (record.returnedBy !== null) continue;
+    const facts = redoFacts(record, rows.get(record.path), peekOf(record.path, input.disk));
+    const options = { onConflict: input.onConflict, uncoveredInodes: new Set<bigint>() };
+    drafts.set(record.path, draftOf(facts, input.disk, options));
+  }
+  return { entries: finish(drafts, input.disk).sort((a, b) => comparePaths(a.path, b.path)) };
+}
+
+/** A path that the operation found as it should be has no row: there is nothing to write, only to give back. */
+function redoFacts(record: RedoInput['taken'][number], row: Row | undefined, peek: Peek): PathFacts {
+  const target = row?.before ?? peek.version;
+  const last = row?.after ?? peek.version;
+  const folder = [target, last].every((version) => version.kind === 'dir' || version.kind === 'absent');
+  return {
+    path: record.path,
+    target,
+    last,
+    fromSeq: record.fromSeq,
+    toSeq: record.toSeq,
+    contested: false,
+    incomplete: false,
+    changedBetween: false,
+    sharedWindow: false,
+    folder,
+  };
+}
+
+function isNamed(path: RelPath, paths: readonly RelPath[] | undefined): boolean {
+  return paths === undefined || paths.some((named) => isWithin(path, named));
+}
+
+function peekOf(path: RelPath, disk: ReadonlyMap<RelPath, Peek>): Peek {
+  const peek = disk.get(path);
+  if (peek === undefined) throw new TakebackError('ERR_INTERNAL', `a plan lacks what is on disk at ${path}`, { path });
+  return peek;
+}
+
+function draftOf(facts: PathFacts, disk: ReadonlyMap<RelPath, Peek>, options: GuardOptions): Draft {
+  const peek = peekOf(facts.path, disk);
+  return { facts, peek, decision: decide(facts, peek, options), carrier: false };
+}
+
+/**
+ * Owed folders above the named paths that weren't named themselves: made again where a named path needs them, removed
+ * where the session made them and they end empty. Never overridden, and never another type than they are now.
+ */
+function addCarriers(drafts: Map<RelPath, Draft>, facts: ReadonlyMap<RelPath, PathFacts>, input: RestoreInput): void {
+  for (const folder of foldersOf(drafts, () => true)) {
+    const fact = facts.get(folder);
+    if (fact === undefined || drafts.has(folder)) continue;
+    const draft = draftOf(fact, input.disk, { ...input, onConflict: 'refuse' });
+    const makes = draft.decision.action === 'recreate' && fact.target.kind === 'dir';
+    const removes = draft.decision.action === 'delete' && draft.peek.version.kind === 'dir';
+    if (makes || removes) drafts.set(folder, { ...draft, carrier: true });
+  }
+}
+
+/** Applies the folder rules, drops carriers that carry nothing, and makes entries. */
+function finish(drafts: Map<RelPath, Draft>, disk: ReadonlyMap<RelPath, Peek>): ModelEntry[] {
+  settleFolders(drafts, disk);
+  const written = foldersOf(drafts, (draft) => !draft.carrier && isWrite(draft));
+  for (const [path, draft] of drafts) {
+    const carries = draft.decision.action === 'delete' || (isWrite(draft) && written.has(path));
+    if (draft.carrier && !carries) drafts.delete(path);
+  }
+  const carrying = carryingFolders(drafts);
+  return [...drafts.values()].map((draft) => entryOf(draft, carrying));
+}
+
+/** Folders with something below them that is, or will be, as it should be. */
+function carryingFolders(drafts: Drafts): Set<RelPath> {
+  return foldersOf(drafts, ({ decision }) => decision.action !== 'refuse' && decision.reason !== 'not-empty');
+}
+
+function entryOf(draft: Draft, carrying: ReadonlySet<RelPath>): ModelEntry {
+  const { facts, peek, decision } = draft;
+  const disk = peek.version;
+  const modeOnly = disk.kind === 'dir' && facts.target.kind === 'dir' && disk.mode !== facts.target.mode;
+  const compared = decision.reason === 'changed-outside-session' ? facts.last : facts.target;
+  const detail =
+    draft.detail ??
+    describeChange(...(compared === facts.last ? ([compared, disk] as const) : ([disk, compared] as const)));
+  return {
+    path: facts.path,
+    ...decision,
+    expect: disk,
+    last: facts.last,
+    target: facts.target,
+    fromSeq: facts.fromSeq,
+    toSeq: facts.toSeq,
+    implicit: facts.folder && !modeOnly && carrying.has(facts.path),
+    sharedWindow: facts.sharedWindow,
+    ...(detail === undefined ? {} : { detail }),
+  };
+}
+
+function notAttributed(path: RelPath, disk: ReadonlyMap<RelPath, Peek>): ModelEntry {
+  const found = disk.get(path)?.version ?? ABSENT;
+  return {
+    path,
+    action: 'skip',
+    reason: 'not-attributed',
+    expect: found,
+    last: found,
+    target: found,
+    fromSeq: 0,
+    toSeq: 0,
+    implicit: false,
+    sharedWindow: false,
+  };
+}
+
+/** True for an entry that people don't see: a folder that comes or goes along with what it holds. */
+export function isHidden(entry: ModelEntry): boolean {
+  return entry.implicit && entry.action !== 'refuse' && entry.reason !== 'not-empty';
+}
+
+/** The entry as callers see it. */
+export function publicEntry(entry: ModelEntry): PlanEntry {
+  const details = [entry.detail, entry.sharedWindow ? 'shared-window' : undefined].filter((text) => text !== undefined);
+  return {
+    path: entry.path,
+    action: entry.action,
+    ...(entry.reason === undefined ? {} : { reason: entry.reason }),
+    ...(entry.overrides === undefined ? {} : { overrides: entry.overrides }),
+    ...(entry.reason === 'not-attributed'
+      ? {}
+      : { expectedHash: hashText(entry.last), foundHash: hashText(entry.expect) }),
+    ...(details.length === 0 ? {} : { detail: details.join('; ') }),
+  };
+}
+
+export function publicPlan(plan: ModelPlan): PlanEntry[] {
+  return plan.entries.filter((entry) => !isHidden(entry)).map(publicEntry);
+}
+
+/** Paths that the plan refuses because no bytes of them are kept, or can be made. */
+export function planUncovered(plan: ModelPlan): UncoveredPath[] {
+  return plan.entries.flatMap((entry): UncoveredPath[] => {
+    if (entry.action !== 'refuse') return [];
+    if (entry.reason === 'unsupported') return [{ path: entry.path, reason: 'special' }];
+    if (entry.reason !== 'uncovered') return [];
+    const version = [entry.target, entry.expect].find((v) => v.kind === 'uncovered');
+    return version === undefined ? [] : [{ path: entry.path, reason: version.reason }];
+  });
+}
+
+/** What the backend is to do. */
+export function applyEntries(
+  plan: ModelPlan,
+): { path: RelPath; expect: ModelEntry['expect']; target: ModelEntry['target'] }[] {
+  return plan.entries
+    .filter(({ action }) => action === 'restore' || action === 'recreate' || action === 'delete' || action === 'merge')
+    .map(({ path, expect, target }) => ({ path, expect, target }));
+}
+
+/**
+ * The bytes whose hash is the plan's token: entries with the versions that they saw. Equal where the same thing would
+ * be done to the same files, whatever other rows there are.
+ */
+export function tokenBytes(plan: ModelPlan): Uint8Array {
+  const writer = new Writer().u32(plan.entries.length);
+  for (const entry of plan.entries) {
+    writer
+      .name(entry.path)
+      .name(entry.action)
+      .name(entry.reason ?? '')
+      .name(entry.overrides ?? '');
+    for (const version of [entry.expect, entry.last, entry.target]) writeVersion(writer, version);
+  }
+  return writer.done();
+}

@@ -1,0 +1,156 @@
+/**
+ * Receipts: what an operation did, from its plan and what the backend answered for each path; and the texts of undo and
+ * redo. Pure.
+ *
+ * Each path is in exactly one of restored, refused, skipped, failed. Every write that was planned ends in restored,
+ * refused or failed: one that the backend passed over is refused, one that it didn't answer for has failed.
+ */
+import type { ApplyOutcome } from '../backend/backend.ts';
+import { comparePaths } from '../rel-path.ts';
+import type { EntryReason, Receipt, ReceiptEntry, RelPath, UncoveredPath } from '../types.ts';
+import { isHidden, planUncovered, publicEntry } from './plan.ts';
+import type { ModelEntry, ReceiptInput, SettledReceipt } from './types.ts';
+import { hashText } from './version.ts';
+
+type Place = 'restored' | 'refused' | 'skipped' | 'failed';
+
+/** How one entry ended. */
+interface End {
+  readonly entry: ModelEntry;
+  readonly place: Place;
+  readonly shown: boolean;
+  readonly settled: boolean;
+  readonly wrote: boolean;
+  readonly line: ReceiptEntry;
+}
+
+const REASONS: ReadonlySet<string> = new Set<EntryReason>([
+  'not-attributed',
+  'already-matches',
+  'uncovered',
+  'moved-uncovered',
+  'contested',
+  'incomplete',
+  'changed-between',
+  'changed-outside-session',
+  'open-for-write',
+  'not-empty',
+  'unsupported',
+  'blob-missing',
+  'blob-corrupt',
+  'walk-failed',
+  'permission-denied',
+  'no-space',
+  'io-error',
+  'exists',
+  'cancelled',
+]);
+
+export function buildReceipt(input: ReceiptInput): SettledReceipt {
+  const outcomes = new Map(input.outcomes.map((outcome) => [outcome.path, outcome]));
+  const ends = input.plan.entries.map((entry) => endOf(entry, outcomes.get(entry.path)));
+  const lines = (place: Place): ReceiptEntry[] =>
+    ends.filter((end) => end.place === place && end.shown).map((end) => end.line);
+  const settled = ends.filter((end) => end.settled);
+  const owed = ends.filter((end) => end.entry.reason !== 'not-attributed');
+  const settledAll = settled.length === owed.length;
+  const receipt: Receipt = {
+    operationId: input.operationId,
+    boundaryId: input.boundaryId,
+    outcome: settled.length === 0 ? 'nothing' : settledAll ? 'done' : 'partial',
+    restored: lines('restored'),
+    refused: lines('refused'),
+    skipped: lines('skipped'),
+    failed: lines('failed'),
+    irreversible: input.irreversible,
+    uncovered: uncoveredOf(input, ends),
+    notes: input.notes,
+  };
+  return {
+    receipt,
+    settled: settled.map(({ entry }) => ({ path: entry.path, fromSeq: entry.fromSeq, toSeq: entry.toSeq })),
+    settledAll,
+    wrote: ends.some((end) => end.wrote),
+  };
+}
+
+/** Those that the plan refused, and those that turned out to be uncovered when the write came. */
+function uncoveredOf(input: ReceiptInput, ends: readonly End[]): UncoveredPath[] {
+  const late = new Set(
+    ends.filter((end) => end.place === 'refused' && end.entry.action !== 'refuse').map((end) => end.entry.path),
+  );
+  const found = input.outcomes.flatMap(({ path, found }): UncoveredPath[] =>
+    found?.kind === 'uncovered' && late.has(path) ? [{ path, reason: found.reason }] : [],
+  );
+  return [...planUncovered(input.plan), ...found].sort((a, b) => comparePaths(a.path, b.path));
+}
+
+function endOf(entry: ModelEntry, outcome: ApplyOutcome | undefined): End {
+  const line = publicEntry(entry);
+  if (entry.action === 'refuse') return { entry, place: 'refused', shown: true, settled: false, wrote: false, line };
+  if (entry.action === 'skip') {
+    const settled = entry.reason === 'already-matches';
+    return { entry, place: 'skipped', shown: !isHidden(entry), settled, wrote: false, line };
+  }
+  return writtenEnd(entry, line, outcome);
+}
+
+function writtenEnd(entry: ModelEntry, line: ReceiptEntry, outcome: ApplyOutcome | undefined): End {
+  if (outcome?.status === 'done' || (outcome?.status === 'skipped' && outcome.reason === 'already-matches')) {
+    // Somebody else may have made it what it was to be, between plan and write: as good as written, but not by us.
+    const note = outcome.status === 'done' ? outcome.note : 'already-matches';
+    const restored = note === undefined ? line : { ...line, note };
+    const wrote = outcome.status === 'done';
+    return { entry, place: 'restored', shown: !isHidden(entry), settled: true, wrote, line: restored };
+  }
+  const place = outcome?.status === 'refused' || outcome?.status === 'skipped' ? 'refused' : 'failed';
+  const fallback = place === 'refused' ? 'changed-outside-session' : 'io-error';
+  const known = outcome?.reason !== undefined && REASONS.has(outcome.reason);
+  const details = [
+    known ? undefined : outcome?.reason,
+    outcome?.detail ?? (outcome === undefined ? 'no outcome' : undefined),
+  ];
+  const detail = details.filter((text) => text !== undefined).join(': ');
+  const failed: ReceiptEntry = {
+    ...line,
+    reason: known ? (outcome?.reason as EntryReason) : fallback,
+    ...(outcome?.found === undefined ? {} : { foundHash: hashText(outcome.found) }),
+    ...(outcome?.note === undefined ? {} : { note: outcome.note }),
+    ...(detail === '' ? {} : { detail }),
+  };
+  return { entry, place, shown: true, settled: false, wrote: false, line: failed };
+}
+
+// ---- texts -----------------------------------------------------------------------------------------------------
+
+export const NOTHING_TO_UNDO = 'Nothing to undo.';
+export const NOTHING_TO_REDO = 'Nothing to redo.';
+export const CALL_IS_OPEN = 'Wait until the turn ends, then try again.';
+export const REVERT_STANDS = 'A revert stands. Run unrevert, or send a prompt, first.';
+
+/** Names that a message lists before it says `…`. */
+const LISTED = 5;
+
+/** What undo says. Files, not the folders that come and go with them, are counted. */
+export function undoText(receipt: Receipt): string {
+  return withKept(receipt, `Undid the last turn. Files restored: ${receipt.restored.length}.`);
+}
+
+/** What redo says. */
+export function redoText(receipt: Receipt): string {
+  return withKept(receipt, 'Redid the last turn.');
+}
+
+function withKept(receipt: Receipt, success: string): string {
+  const kept = keptPaths(receipt);
+  const first = receipt.outcome === 'nothing' ? 'Nothing was restored.' : success;
+  if (kept.length === 0) return first;
+  const more = kept.length > LISTED ? ', …' : '';
+  return `${first} Kept ${kept.length} that changed since: ${kept.slice(0, LISTED).join(', ')}${more}`;
+}
+
+/** Paths that were to be taken back and weren't. */
+export function keptPaths(receipt: Receipt): RelPath[] {
+  const stayed = receipt.skipped.filter((entry) => entry.reason === 'not-empty');
+  return [...receipt.refused, ...receipt.failed, ...stayed].map((entry) => entry.path);
+}

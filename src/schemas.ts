@@ -1,0 +1,141 @@
+/**
+ * What callers may pass, as zod schemas; the TypeScript types are inferred from them. Unknown keys are refused, so that
+ * a misspelt option is an error and not a default. Imports `errors` and `types` only.
+ */
+import { z } from 'zod';
+import { TakebackError } from './errors.ts';
+import type { Logger, Progress } from './types.ts';
+
+const id = (what: string): z.ZodString =>
+  z
+    .string({ error: `${what} must be a string` })
+    .min(1, `${what} must not be empty`)
+    .max(1024, `${what} must have at most 1,024 characters`)
+    .refine((value) => !value.includes('\0'), `${what} must not hold a NUL character`);
+
+const pattern = z.string().max(4096, 'a pattern must have at most 4,096 characters');
+
+export const conflictPolicySchema = z.enum(['refuse', 'overwrite']);
+
+export const sideEffectSchema = z.enum([
+  'none',
+  'read_only',
+  'workspace_write',
+  'process_exec',
+  'network_read',
+  'network',
+  'desktop_control',
+]);
+
+export const workOptionsSchema = z.strictObject({
+  signal: z.instanceof(AbortSignal).optional(),
+  onProgress: z
+    .custom<(progress: Progress) => void>((v) => typeof v === 'function', 'onProgress must be a function')
+    .optional(),
+});
+
+/** Options of {@link openWorkspace}. Sizes in bytes, ages in days, times in milliseconds. */
+export const openOptionsSchema = z.strictObject({
+  root: id('root'),
+  dataDir: id('dataDir').optional(),
+  backend: z.enum(['auto', 'native', 'portable']).optional(),
+  include: z.array(pattern).max(10_000).optional(),
+  exclude: z.array(pattern).max(10_000).optional(),
+  limits: z
+    .strictObject({
+      maxFileBytes: z.number().int().positive().max(Number.MAX_SAFE_INTEGER).optional(),
+      maxEntries: z.number().int().positive().max(4_000_000_000).optional(),
+      captureDeadlineMs: z.number().positive().optional(),
+    })
+    .optional(),
+  retention: z
+    .strictObject({
+      maxAgeDays: z.number().positive().optional(),
+      maxBytes: z.number().int().positive().optional(),
+      maxBoundaries: z.number().int().positive().optional(),
+    })
+    .optional(),
+  durability: z.enum(['full', 'fast']).optional(),
+  recover: z.enum(['rollback', 'complete']).optional(),
+  allowProtectedRoot: z.boolean().optional(),
+  adoptRoot: z.boolean().optional(),
+  logger: z.custom<Logger>((v) => typeof v === 'object' && v !== null, 'logger must be an object').optional(),
+});
+
+export const sessionOptionsSchema = z.strictObject({
+  threadId: id('threadId'),
+  tenantId: id('tenantId').optional(),
+  onConflict: conflictPolicySchema.optional(),
+});
+
+export const captureOptionsSchema = workOptionsSchema.extend({
+  label: z.string().max(1024).optional(),
+  deadlineMs: z.number().positive().optional(),
+});
+
+const paths = z.array(z.string({ error: 'each path must be a string' }));
+
+export const beginCallOptionsSchema = z.strictObject({
+  tool: z.string().max(1024).optional(),
+  stepId: id('stepId').optional(),
+  paths: paths.optional(),
+  parentCallId: id('parentCallId').optional(),
+  detached: z.boolean().optional(),
+  deadlineMs: z.number().positive().optional(),
+  signal: z.instanceof(AbortSignal).optional(),
+});
+
+export const endCallOptionsSchema = z.strictObject({
+  sideEffect: sideEffectSchema.optional(),
+  paths: paths.optional(),
+  isError: z.boolean().optional(),
+  signal: z.instanceof(AbortSignal).optional(),
+});
+
+export const planOptionsSchema = workOptionsSchema.extend({
+  paths: paths.optional(),
+  onConflict: conflictPolicySchema.optional(),
+});
+
+export const restoreOptionsSchema = planOptionsSchema.extend({ planToken: z.string().optional() });
+
+export const undoOptionsSchema = workOptionsSchema.extend({
+  boundaryId: id('boundaryId').optional(),
+  onConflict: conflictPolicySchema.optional(),
+});
+
+export const redoOptionsSchema = workOptionsSchema.extend({ onConflict: conflictPolicySchema.optional() });
+
+export const timelineOptionsSchema = z.strictObject({
+  limit: z.number().int().positive().max(100_000).optional(),
+  before: z.string().optional(),
+});
+
+export const boundaryIdSchema: z.ZodString = id('boundaryId');
+export const callIdSchema: z.ZodString = id('callId');
+
+export type OpenOptions = z.input<typeof openOptionsSchema>;
+export type SessionOptions = z.input<typeof sessionOptionsSchema>;
+export type CaptureOptions = z.input<typeof captureOptionsSchema>;
+export type BeginCallOptions = z.input<typeof beginCallOptionsSchema>;
+export type EndCallOptions = z.input<typeof endCallOptionsSchema>;
+export type PlanOptions = z.input<typeof planOptionsSchema>;
+export type RestoreOptions = z.input<typeof restoreOptionsSchema>;
+export type UndoOptions = z.input<typeof undoOptionsSchema>;
+export type RedoOptions = z.input<typeof redoOptionsSchema>;
+export type TimelineOptions = z.input<typeof timelineOptionsSchema>;
+
+/**
+ * Checks one argument.
+ *
+ * @throws {TakebackError} `ERR_INVALID_ARGUMENT`, naming the argument, the key and what is wrong with it
+ */
+export function check<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  const where = issue === undefined || issue.path.length === 0 ? what : `${what}.${issue.path.join('.')}`;
+  throw new TakebackError('ERR_INVALID_ARGUMENT', `${where}: ${issue?.message ?? 'is of the wrong form'}`, {
+    cause: result.error,
+  });
+}

@@ -1,0 +1,311 @@
+/**
+ * One conversation: checks arguments, queues the work on the engine, and turns faults into answers. What is done lies in
+ * `engine/record.ts` (boundaries, calls), `engine/operate.ts` (plan, restore), `history.ts` (undo, redo) and
+ * `engine/query.ts` (timeline, diff).
+ */
+import type { BeginCallResult, DiffResult, EndCallResult, HistoryResult, Session, TimelineItem } from './api.ts';
+import { answer, unavailableOf } from './engine/answers.ts';
+import type { Engine } from './engine/engine.ts';
+import { dropSession } from './engine/maintain.ts';
+import { observe } from './engine/observe.ts';
+import { draftRestore, findBoundary, restoreTo, toPlan } from './engine/operate.ts';
+import { diffPositions, timelineItems, turnChanges } from './engine/query.ts';
+import { beginCall, capture, endCall } from './engine/record.ts';
+import { TakebackError } from './errors.ts';
+import { redoNewest, undoNewest } from './history.ts';
+import { isWithin, toRelPath } from './rel-path.ts';
+import {
+  type BeginCallOptions,
+  beginCallOptionsSchema,
+  boundaryIdSchema,
+  type CaptureOptions,
+  callIdSchema,
+  captureOptionsSchema,
+  check,
+  type EndCallOptions,
+  endCallOptionsSchema,
+  type PlanOptions,
+  planOptionsSchema,
+  type RedoOptions,
+  type RestoreOptions,
+  redoOptionsSchema,
+  restoreOptionsSchema,
+  type TimelineOptions,
+  timelineOptionsSchema,
+  type UndoOptions,
+  undoOptionsSchema,
+} from './schemas.ts';
+import type { SessionRecord } from './timeline/timeline.ts';
+import type {
+  CaptureResult,
+  ChangeSummary,
+  ConflictPolicy,
+  Plan,
+  Receipt,
+  RelPath,
+  Result,
+  Unavailable,
+} from './types.ts';
+
+export interface SessionKey {
+  readonly threadId: string;
+  readonly tenantId: string | undefined;
+  readonly onConflict: ConflictPolicy;
+}
+
+export class SessionHandle implements Session {
+  readonly threadId: string;
+  readonly tenantId: string | undefined;
+  readonly #onConflict: ConflictPolicy;
+  readonly #use: () => Engine;
+  /** Calls whose begin was not available: their end answers the same. */
+  readonly #failedBegins = new Map<string, Unavailable>();
+
+  constructor(use: () => Engine, key: SessionKey) {
+    this.#use = use;
+    this.threadId = key.threadId;
+    this.tenantId = key.tenantId;
+    this.#onConflict = key.onConflict;
+  }
+
+  get #key(): { threadId: string; tenantId: string | null } {
+    return { threadId: this.threadId, tenantId: this.tenantId ?? null };
+  }
+
+  get #origin(): { threadId: string; tenantId?: string } {
+    return { threadId: this.threadId, ...(this.tenantId === undefined ? {} : { tenantId: this.tenantId }) };
+  }
+
+  #run<T extends object>(work: (engine: Engine) => Promise<T>): Promise<Result<T>> {
+    return answer(() => {
+      const engine = this.#use();
+      return engine.queue.run(() => {
+        this.#use();
+        return work(engine);
+      });
+    });
+  }
+
+  /** The same, where a fault means that what the agent does next is not recorded: listeners hear of it. */
+  async #record<T extends object>(work: (engine: Engine, session: SessionRecord) => Promise<T>): Promise<Result<T>> {
+    const result = await this.#run(async (engine) => work(engine, await engine.timeline.ensureSession(this.#key)));
+    if (!result.available) this.#failed(result);
+    return result;
+  }
+
+  #failed(unavailable: Unavailable): void {
+    try {
+      this.#use().events.failed(unavailable, this.#origin);
+    } catch (error) {
+      if (unavailableOf(error) === null) throw error;
+    }
+  }
+
+  async capture(boundaryId: string, options: CaptureOptions = {}): Promise<Result<CaptureResult>> {
+    const id = check(boundaryIdSchema, boundaryId, 'boundaryId');
+    const { label, deadlineMs, signal, onProgress } = check(captureOptionsSchema, options, 'options');
+    throwIfAborted(signal);
+    return this.#record((engine, session) =>
+      capture(engine, session, { boundaryId: id, label, deadlineMs, signal, onProgress }),
+    );
+  }
+
+  async beginCall(callId: string, options: BeginCallOptions = {}): Promise<Result<BeginCallResult>> {
+    const id = check(callIdSchema, callId, 'callId');
+    const { tool, stepId, paths, parentCallId, detached, deadlineMs, signal } = check(
+      beginCallOptionsSchema,
+      options,
+      'options',
+    );
+    throwIfAborted(signal);
+    const result = await this.#record((engine, session) =>
+      beginCall(engine, session, {
+        callId: id,
+        tool,
+        stepId,
+        paths: declaredPaths(engine, paths),
+        parentCallId,
+        detached: detached ?? false,
+        deadlineMs,
+        signal,
+      }),
+    );
+    if (result.available) this.#failedBegins.delete(id);
+    else this.#failedBegins.set(id, result);
+    return result;
+  }
+
+  async endCall(callId: string, options: EndCallOptions = {}): Promise<Result<EndCallResult>> {
+    const id = check(callIdSchema, callId, 'callId');
+    const { sideEffect, paths, isError, signal } = check(endCallOptionsSchema, options, 'options');
+    throwIfAborted(signal);
+    const failed = this.#failedBegins.get(id);
+    if (failed !== undefined) {
+      this.#failedBegins.delete(id);
+      return failed;
+    }
+    const result = await this.#record((engine, session) =>
+      endCall(engine, session, {
+        callId: id,
+        sideEffect,
+        paths: declaredPaths(engine, paths),
+        isError: isError ?? false,
+        signal,
+      }),
+    );
+    if (result.available) this.#use().events.changes(result.changes, { ...this.#origin, toolCallId: id });
+    return result;
+  }
+
+  async call<T>(
+    callId: string,
+    options: BeginCallOptions & EndCallOptions,
+    run: () => Promise<T> | T,
+  ): Promise<{ value: T; begin: Result<BeginCallResult>; end: Result<EndCallResult> }> {
+    const { sideEffect, isError, ...begins } = options;
+    const ends: EndCallOptions = {
+      ...(sideEffect === undefined ? {} : { sideEffect }),
+      ...(isError === undefined ? {} : { isError }),
+    };
+    const begin = await this.beginCall(callId, begins);
+    let value: T;
+    try {
+      value = await run();
+    } catch (error) {
+      await this.endCall(callId, { ...ends, isError: true });
+      throw error;
+    }
+    return { value, begin, end: await this.endCall(callId, ends) };
+  }
+
+  endTurn(): Promise<Result<{ tookMs: number }>> {
+    return this.#record(async (engine) => {
+      const started = performance.now();
+      await observe(engine, { kind: 'look', durable: true });
+      return { tookMs: performance.now() - started };
+    });
+  }
+
+  async plan(boundaryId: string, options: PlanOptions = {}): Promise<Result<Plan>> {
+    const id = check(boundaryIdSchema, boundaryId, 'boundaryId');
+    const { paths, onConflict, signal, onProgress } = check(planOptionsSchema, options, 'options');
+    throwIfAborted(signal);
+    return this.#run(async (engine) => {
+      const wanted = wantedPaths(engine, paths);
+      await engine.checkRoot();
+      await engine.catchUp();
+      const session = await engine.timeline.findSession(this.#key);
+      const boundary = await findBoundary(engine, session, id);
+      const request = { paths: wanted, onConflict: onConflict ?? this.#onConflict, signal, onProgress };
+      return toPlan(boundary, await draftRestore(engine, session as SessionRecord, boundary, request));
+    });
+  }
+
+  async restore(boundaryId: string, options: RestoreOptions = {}): Promise<Result<Receipt>> {
+    const id = check(boundaryIdSchema, boundaryId, 'boundaryId');
+    const { paths, onConflict, planToken, signal, onProgress } = check(restoreOptionsSchema, options, 'options');
+    throwIfAborted(signal);
+    const result = await this.#run(async (engine) => {
+      const wanted = wantedPaths(engine, paths);
+      await engine.checkRoot();
+      const session = await engine.timeline.findSession(this.#key);
+      const boundary = await findBoundary(engine, session, id);
+      const request = {
+        kind: 'restore',
+        paths: wanted,
+        onConflict: onConflict ?? this.#onConflict,
+        planToken,
+        signal,
+        onProgress,
+      } as const;
+      return restoreTo(engine, session as SessionRecord, boundary, request);
+    });
+    if (result.available) this.#tell(result);
+    return result;
+  }
+
+  async undo(options: UndoOptions = {}): Promise<Result<HistoryResult>> {
+    const { boundaryId, onConflict, signal, onProgress } = check(undoOptionsSchema, options, 'options');
+    throwIfAborted(signal);
+    const result = await this.#run(async (engine) =>
+      undoNewest(engine, await engine.timeline.findSession(this.#key), {
+        boundaryId,
+        onConflict: onConflict ?? this.#onConflict,
+        signal,
+        onProgress,
+      }),
+    );
+    if (result.available && result.receipt !== undefined) this.#tell(result.receipt);
+    return result;
+  }
+
+  async redo(options: RedoOptions = {}): Promise<Result<HistoryResult>> {
+    const { onConflict, signal, onProgress } = check(redoOptionsSchema, options, 'options');
+    throwIfAborted(signal);
+    const result = await this.#run(async (engine) =>
+      redoNewest(engine, await engine.timeline.findSession(this.#key), {
+        onConflict: onConflict ?? this.#onConflict,
+        signal,
+        onProgress,
+      }),
+    );
+    if (result.available && result.receipt !== undefined) this.#tell(result.receipt);
+    return result;
+  }
+
+  #tell(receipt: Receipt): void {
+    const kind = { recreate: 'created', delete: 'deleted', restore: 'modified' } as const;
+    const changes = receipt.restored.flatMap(({ path, action }) =>
+      action in kind ? [{ path, kind: kind[action as keyof typeof kind] }] : [],
+    );
+    this.#use().events.changes(changes, { ...this.#origin, operationId: receipt.operationId });
+  }
+
+  async timeline(options: TimelineOptions = {}): Promise<Result<{ items: readonly TimelineItem[] }>> {
+    const { limit, before } = check(timelineOptionsSchema, options, 'options');
+    return this.#run(async (engine) => ({
+      items: await timelineItems(engine, await engine.timeline.findSession(this.#key), { limit: limit ?? 50, before }),
+    }));
+  }
+
+  diff(from: string, to?: string): Promise<Result<DiffResult>> {
+    return this.#run((engine) => diffPositions(engine, from, to));
+  }
+
+  async turnChanges(boundaryId: string): Promise<Result<{ changes: readonly ChangeSummary[] }>> {
+    const id = check(boundaryIdSchema, boundaryId, 'boundaryId');
+    return this.#run(async (engine) => {
+      const session = await engine.timeline.findSession(this.#key);
+      const boundary = await findBoundary(engine, session, id);
+      return { changes: await turnChanges(engine, session as SessionRecord, boundary) };
+    });
+  }
+
+  drop(): Promise<Result<{ freedBytes: number }>> {
+    return this.#run(async (engine) => dropSession(engine, await engine.timeline.findSession(this.#key)));
+  }
+}
+
+function throwIfAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted)
+    throw new TakebackError('ERR_CANCELLED', 'the caller’s signal was aborted before the work began', {
+      cause: signal.reason,
+    });
+}
+
+function declaredPaths(engine: Engine, paths: readonly string[] | undefined): RelPath[] | undefined {
+  return paths?.map((path) => toRelPath(path, [engine.layout.root]));
+}
+
+/** Paths that limit a plan: at least one, those inside another left out. */
+function wantedPaths(engine: Engine, paths: readonly string[] | undefined): RelPath[] | undefined {
+  if (paths === undefined) return undefined;
+  if (paths.length === 0) {
+    throw new TakebackError(
+      'ERR_EMPTY_PATHS',
+      'paths is empty: name at least one path, or leave paths out to mean all',
+    );
+  }
+  const wanted = [...new Set(paths.map((path) => toRelPath(path, [engine.layout.root])))];
+  return wanted.filter((path) => !wanted.some((other) => other !== path && isWithin(path, other)));
+}

@@ -1,0 +1,123 @@
+/**
+ * What retention and `drop` do to a timeline, as statements, and the list of blobs that it still needs.
+ *
+ * The old end goes; what stays keeps its seq. Guards refuse a cut that a live boundary would lose bytes by. Records that
+ * say why something is unknown (expired boundaries) stay: they are small.
+ */
+import type { SqlDriver, SqlStatement } from '../backend/backend.ts';
+import { TakebackError } from '../errors.ts';
+import type { Hash } from '../types.ts';
+import { faultText } from './append.ts';
+import { bytes, fromString, toInt, toText } from './records.ts';
+
+/**
+ * Everything up to `seq` becomes the manifest. Of what is older stay: the observation at `seq` (the head may stand
+ * there), calls that newer ones are nested in, and operations that a newer one takes back.
+ */
+export function cutStatements(seq: number, manifest: { hash: Hash; entries: number }): SqlStatement[] {
+  return [
+    {
+      sql: 'INSERT INTO guard (moved) SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM observations WHERE seq = ?)',
+      params: [seq],
+    },
+    { sql: `INSERT INTO guard (cut) SELECT 1 FROM boundaries WHERE state = 'live' AND seq < ? LIMIT 1`, params: [seq] },
+    { sql: 'DELETE FROM rows WHERE seq <= ?', params: [seq] },
+    { sql: 'DELETE FROM manifests WHERE seq <= ?', params: [seq] },
+    {
+      sql: 'INSERT INTO manifests (seq, hash, entries) VALUES (?, ?, ?)',
+      params: [seq, manifest.hash, manifest.entries],
+    },
+    { sql: 'DELETE FROM observations WHERE seq < ?', params: [seq] },
+    {
+      sql: `WITH RECURSIVE kept (invocation, parent) AS (
+          SELECT invocation, parent FROM calls WHERE end_seq IS NULL OR end_seq > ?
+          UNION SELECT c.invocation, c.parent FROM kept JOIN calls c ON c.invocation = kept.parent
+        ) DELETE FROM calls WHERE invocation NOT IN (SELECT invocation FROM kept)`,
+      params: [seq],
+    },
+    {
+      sql: `DELETE FROM operations WHERE seq <= ?
+        AND id NOT IN (SELECT takes_back FROM operations WHERE seq > ? AND takes_back IS NOT NULL)`,
+      params: [seq, seq],
+    },
+    {
+      sql: `UPDATE boundaries SET undone_by = NULL
+        WHERE undone_by IS NOT NULL AND undone_by NOT IN (SELECT id FROM operations)`,
+    },
+    { sql: 'DELETE FROM rules WHERE id < (SELECT rules FROM state)' },
+  ];
+}
+
+/** Back to before the first observation. Open calls stay open, for their end will come. */
+export function clearStatements(): SqlStatement[] {
+  return [
+    { sql: 'DELETE FROM rows' },
+    { sql: 'DELETE FROM manifests' },
+    { sql: 'DELETE FROM observations' },
+    { sql: 'DELETE FROM rules' },
+    { sql: 'DELETE FROM operations' },
+    { sql: `DELETE FROM calls WHERE state <> 'open'` },
+    {
+      sql: 'UPDATE calls SET begin_seq = 0, turn_seq = 0, parent = (SELECT p.invocation FROM calls p WHERE p.invocation = calls.parent)',
+    },
+    { sql: `UPDATE boundaries SET seq = 0, undone_by = NULL, state = iif(state = 'live', 'expired', state)` },
+    { sql: 'UPDATE state SET seq = 0, observation = NULL, rules = NULL' },
+  ];
+}
+
+export function expireStatements(boundaries: readonly { session: number; boundaryId: string }[]): SqlStatement[] {
+  return [
+    {
+      sql: `UPDATE boundaries SET state = 'expired' WHERE session = ? AND id = ? AND state = 'live'`,
+      many: boundaries.map((boundary) => [boundary.session, fromString(boundary.boundaryId)]),
+    },
+  ];
+}
+
+/** Attribution is computed from calls and operations: with them gone, the session's rows are nobody's. */
+export function dropStatements(session: number): SqlStatement[] {
+  const params = [session];
+  return [
+    { sql: 'UPDATE calls SET parent = NULL WHERE parent IN (SELECT invocation FROM calls WHERE session = ?)', params },
+    {
+      sql: 'UPDATE observations SET operation = NULL WHERE operation IN (SELECT id FROM operations WHERE session = ?)',
+      params,
+    },
+    { sql: 'DELETE FROM operations WHERE session = ?', params },
+    { sql: 'DELETE FROM calls WHERE session = ?', params },
+    { sql: 'DELETE FROM boundaries WHERE session = ?', params },
+    { sql: 'DELETE FROM sessions WHERE id = ?', params },
+  ];
+}
+
+/** The fault that a guard of {@link cutStatements} stands for, or the driver's own. */
+export function cutFault(seq: number, error: unknown): unknown {
+  const said = faultText(error);
+  if (said.includes('takeback_timeline_moved')) {
+    return new TakebackError('ERR_INTERNAL', `timeline moved: there is no observation ${seq} to cut at`);
+  }
+  if (said.includes('takeback_live_before_cut')) {
+    return new TakebackError('ERR_INTERNAL', `a live boundary lies before ${seq}; the timeline was not cut`);
+  }
+  return error;
+}
+
+/** Observations whose rows are looked at in one statement, so that no answer holds the whole store. */
+const OBSERVATIONS_PER_QUERY = 500;
+
+/** `file` in the version codec: kind 1, u32 mode, u64 size, then the hash. SQL counts bytes from 1. */
+const FILE_HASH = (column: string): string => `SELECT substr(${column}, 14, 16) FROM rows
+  WHERE seq > ? AND seq <= ? AND substr(${column}, 1, 1) = x'01'`;
+
+export async function liveHashes(driver: SqlDriver): Promise<Hash[]> {
+  const manifests = await driver.query('SELECT hash FROM manifests');
+  const live = new Set<Hash>(manifests.map(([hash]) => toText(hash)));
+  const [range] = await driver.query('SELECT ifnull(min(seq), 0), ifnull(max(seq), 0) FROM rows');
+  const last = toInt(range?.[1]);
+  for (let after = toInt(range?.[0]) - 1; after < last; after += OBSERVATIONS_PER_QUERY) {
+    const window = [after, after + OBSERVATIONS_PER_QUERY];
+    const found = await driver.query(`${FILE_HASH('before')} UNION ${FILE_HASH('after')}`, [...window, ...window]);
+    for (const [hash] of found) live.add(bytes(hash).toString('hex'));
+  }
+  return [...live];
+}

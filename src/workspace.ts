@@ -1,0 +1,188 @@
+/**
+ * Opens workspaces and holds what callers get: a handle on an engine. Two opens of one root in a process are two handles
+ * on one engine; each `close` ends its own, and the last ends the engine.
+ *
+ * `openWorkspace` resolves also where it can't open: the handle then answers why from every method.
+ */
+import type {
+  Capabilities,
+  GcResult,
+  RecoveredOperation,
+  Session,
+  SessionInfo,
+  StatsResult,
+  VerifyResult,
+  Workspace,
+} from './api.ts';
+import { defaultDataDir } from './data-dir.ts';
+import { answer, UnavailableError, unavailableOf } from './engine/answers.ts';
+import type { Engine } from './engine/engine.ts';
+import type { EventMap } from './engine/events.ts';
+import { exportTree } from './engine/export.ts';
+import { capabilities, collectGarbage, sessionInfos, storeStats, verifyStore } from './engine/maintain.ts';
+import { acquireEngine, releaseEngine } from './engine/registry.ts';
+import { resolveRoot } from './engine/root.ts';
+import { TakebackError } from './errors.ts';
+import { check, type OpenOptions, openOptionsSchema, type SessionOptions, sessionOptionsSchema } from './schemas.ts';
+import { SessionHandle } from './session.ts';
+import type { Result, Unavailable, UnavailableReason, UncoveredPath, WorkOptions } from './types.ts';
+
+const DAY = 30;
+const GIB = 1024 ** 3;
+
+/**
+ * Opens the workspace of a root, with its store in the data directory.
+ *
+ * Resolves with `available: false` and a reason where the environment doesn't allow it (the root is missing, the data
+ * directory can't be written, the store is newer or damaged …). The first open makes the data directory (0700); nothing
+ * is written into the root.
+ *
+ * @throws {TakebackError} `ERR_INVALID_ARGUMENT` for options of the wrong form, `ERR_BACKEND_UNAVAILABLE` where the
+ *   backend that was asked for by name can't run here, `ERR_BINDING_MISMATCH` for an addon of another version
+ */
+export async function openWorkspace(options: OpenOptions): Promise<Workspace> {
+  const given = check(openOptionsSchema, options, 'options');
+  const dataDir = given.dataDir ?? defaultDataDir();
+  const backend = given.backend ?? backendFromEnvironment();
+  try {
+    const root = await resolveRoot(given.root, given.allowProtectedRoot ?? false);
+    const engine = await acquireEngine({
+      root,
+      dataDir,
+      backend,
+      include: given.include,
+      exclude: given.exclude,
+      maxFileBytes: given.limits?.maxFileBytes,
+      maxEntries: given.limits?.maxEntries ?? 2_000_000,
+      maxFileEvents: 100,
+      options: {
+        captureDeadlineMs: given.limits?.captureDeadlineMs,
+        retention: {
+          maxAgeDays: given.retention?.maxAgeDays ?? DAY,
+          maxBytes: given.retention?.maxBytes ?? 2 * GIB,
+          maxBoundaries: given.retention?.maxBoundaries,
+        },
+        durability: given.durability ?? 'full',
+        recover: given.recover ?? 'rollback',
+        adoptRoot: given.adoptRoot ?? false,
+        logger: given.logger,
+      },
+    });
+    return new WorkspaceHandle(engine, { root: engine.layout.root, dataDir: engine.layout.dataDir });
+  } catch (error) {
+    const unavailable = unavailableOf(error);
+    if (unavailable === null) throw error;
+    return new WorkspaceHandle(unavailable, { root: given.root, dataDir });
+  }
+}
+
+function backendFromEnvironment(): 'auto' | 'native' | 'portable' {
+  const value = process.env.TAKEBACK_BACKEND;
+  if (value === undefined || value === '' || value === 'auto') return 'auto';
+  if (value === 'native' || value === 'portable') return value;
+  throw new TakebackError(
+    'ERR_INVALID_ARGUMENT',
+    `TAKEBACK_BACKEND must be auto, native or portable, got ${JSON.stringify(value)}`,
+  );
+}
+
+class WorkspaceHandle implements Workspace {
+  readonly root: string;
+  readonly dataDir: string;
+  #engine: Engine | Unavailable;
+  #closed = false;
+
+  constructor(engine: Engine | Unavailable, where: { root: string; dataDir: string }) {
+    this.#engine = engine;
+    this.root = where.root;
+    this.dataDir = where.dataDir;
+  }
+
+  get available(): boolean {
+    return !this.#closed && !('available' in this.#engine);
+  }
+
+  get reason(): UnavailableReason | undefined {
+    return this.#unavailable?.reason;
+  }
+
+  get detail(): string | undefined {
+    return this.#unavailable?.detail;
+  }
+
+  get recovered(): readonly RecoveredOperation[] {
+    return 'available' in this.#engine ? [] : this.#engine.recovered;
+  }
+
+  get #unavailable(): Unavailable | undefined {
+    if ('available' in this.#engine) return this.#engine;
+    return this.#closed
+      ? { available: false, reason: 'closed', detail: `the workspace was closed: ${this.root}` }
+      : undefined;
+  }
+
+  /** The engine, for one piece of work; throws what makes it unavailable. */
+  #use(): Engine {
+    const unavailable = this.#unavailable;
+    if (unavailable !== undefined) throw new UnavailableError(unavailable.reason, unavailable.detail);
+    return this.#engine as Engine;
+  }
+
+  /** One public method: in the engine's queue. */
+  #run<T extends object>(work: (engine: Engine) => Promise<T>): Promise<Result<T>> {
+    return answer(() => {
+      const engine = this.#use();
+      return engine.queue.run(() => work(engine));
+    });
+  }
+
+  session(options: SessionOptions): Session {
+    const { threadId, tenantId, onConflict } = check(sessionOptionsSchema, options, 'options');
+    return new SessionHandle(() => this.#use(), { threadId, tenantId, onConflict: onConflict ?? 'refuse' });
+  }
+
+  sessions(): Promise<Result<{ sessions: readonly SessionInfo[] }>> {
+    return this.#run(async (engine) => ({ sessions: await sessionInfos(engine) }));
+  }
+
+  stats(): Promise<Result<StatsResult>> {
+    return this.#run(storeStats);
+  }
+
+  verify(options: WorkOptions & { rehash?: boolean } = {}): Promise<Result<VerifyResult>> {
+    return this.#run((engine) => verifyStore(engine, options));
+  }
+
+  gc(options: WorkOptions = {}): Promise<Result<GcResult>> {
+    return this.#run((engine) => collectGarbage(engine, options));
+  }
+
+  recover(): Promise<Result<{ recovered: readonly RecoveredOperation[] }>> {
+    return this.#run(async (engine) => {
+      await engine.locked(async () => undefined);
+      return { recovered: [...engine.recovered] };
+    });
+  }
+
+  capabilities(): Promise<Result<{ capabilities: Capabilities }>> {
+    return this.#run(async (engine) => ({ capabilities: await capabilities(engine) }));
+  }
+
+  export(position: string, targetDir: string): Promise<Result<{ files: number; uncovered: readonly UncoveredPath[] }>> {
+    return this.#run((engine) => exportTree(engine, position, targetDir));
+  }
+
+  on<K extends keyof EventMap>(event: K, listener: (event: EventMap[K]) => void): () => void {
+    return 'available' in this.#engine ? () => undefined : this.#engine.events.on(event, listener);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    if (!('available' in this.#engine)) await releaseEngine(this.#engine);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}

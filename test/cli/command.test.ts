@@ -1,0 +1,379 @@
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { TakebackError } from '../../src/errors.ts';
+import { boundary, change, entry, history, takeback } from './fake.ts';
+
+const names = (calls: readonly (readonly [string, ...unknown[]])[]): string[] => calls.map(([name]) => name);
+
+describe('the command line', () => {
+  test.each([
+    [['undo', '--bogus'], 'unknown option'],
+    [['bogus'], 'unknown command'],
+    [['undo', '0'], 'whole number'],
+    [['log', '--limit', 'x'], 'whole number'],
+    [['restore'], 'boundary'],
+    [['run'], 'command'],
+    [['undo', '--on-conflict', 'maybe'], 'refuse, overwrite'],
+    [['end'], 'takeback end --all'],
+    [['undo', '2', '--turn', 'b1'], '--turn'],
+    [['plan', 'b1', ''], 'path is empty'],
+  ])('%j is a usage error that says %s', async (argv, text) => {
+    const run = await takeback(argv);
+    expect(run.code).toBe(2);
+    expect(run.stderr).toContain(text);
+    expect(run.stdout).toBe('');
+  });
+
+  test('a usage error with --json is one object on standard output', async () => {
+    const run = await takeback(['undo', '--json', '--bogus']);
+    expect(run.code).toBe(2);
+    expect(JSON.parse(run.stdout)).toEqual({ error: { code: 'ERR_USAGE', message: "unknown option '--bogus'" } });
+  });
+
+  test('--help and --version end with 0', async () => {
+    expect((await takeback(['--help'])).code).toBe(0);
+    expect(await takeback(['--version'])).toMatchObject({ code: 0, stdout: '0.0.0\n' });
+  });
+
+  test('common options are taken before and after the command', async () => {
+    const seen: unknown[] = [];
+    const opened = (options: unknown): void => void seen.push(options);
+    await takeback(['--backend', 'portable', 'log'], { opened });
+    await takeback(['log', '--backend', 'portable'], { opened });
+    expect(seen).toMatchObject([{ backend: 'portable' }, { backend: 'portable' }]);
+  });
+
+  test('the workspace is closed also when the command fails', async () => {
+    const run = await takeback(['log'], {
+      answers: { timeline: async () => ({ available: false, reason: 'busy', detail: 'The store is held.' }) },
+    });
+    expect(names(run.calls).at(-1)).toBe('close');
+    expect(run).toMatchObject({ code: 1, stderr: 'takeback: The store is held. (busy)\n' });
+  });
+
+  test('an unavailable answer is the object of --json', async () => {
+    const run = await takeback(['log', '--json'], {
+      answers: { timeline: async () => ({ available: false, reason: 'busy', detail: 'The store is held.' }) },
+    });
+    expect(JSON.parse(run.stdout)).toEqual({ available: false, reason: 'busy', detail: 'The store is held.' });
+  });
+
+  test('misuse that the engine finds is a usage error that names its code', async () => {
+    const run = await takeback(['capture', 'b1'], {
+      answers: {
+        capture: async () => {
+          throw new TakebackError('ERR_DUPLICATE_BOUNDARY', 'The session already has a boundary b1.');
+        },
+      },
+    });
+    expect(run.code).toBe(2);
+    expect(run.stderr).toBe('takeback: The session already has a boundary b1. (ERR_DUPLICATE_BOUNDARY)\n');
+  });
+});
+
+describe('which root', () => {
+  test('the nearest recorded folder above the current one', async () => {
+    let opened: { root?: string } = {};
+    let root = '';
+    await takeback(['log'], {
+      below: 'deep/er',
+      opened: (options) => {
+        opened = options;
+      },
+      root: (path) => {
+        root = path;
+      },
+    });
+    expect(opened.root).toBe(root);
+  });
+
+  test('a command that reads opens nothing where nothing was recorded', async () => {
+    let opened = 0;
+    const run = await takeback(['status'], {
+      fresh: true,
+      opened: () => {
+        opened += 1;
+      },
+    });
+    expect(opened).toBe(0);
+    expect(run.code).toBe(1);
+    expect(run.stderr).toContain('no-checkpoint');
+    expect(run.stderr).toContain('takeback capture');
+  });
+
+  test('paths of the command line are relative to the current folder', async () => {
+    let root = '';
+    const run = await takeback(['restore', 'b1', 'a.txt', '../b.txt'], {
+      below: 'deep',
+      root: (path) => {
+        root = path;
+      },
+    });
+    const [, , options] = run.calls.find(([name]) => name === 'restore') ?? [];
+    expect(options).toMatchObject({ paths: [join(root, 'deep/a.txt'), join(root, 'b.txt')] });
+  });
+});
+
+describe('run', () => {
+  test('brackets the command and ends with its exit code', async () => {
+    const run = await takeback(['run', '--', 'sh', '-c', 'exit 7']);
+    expect(run.code).toBe(7);
+    expect(names(run.calls)).toEqual(['session', 'capture', 'beginCall', 'endCall', 'close']);
+    const [, , ending] = run.calls[3] ?? [];
+    expect(ending).toEqual({ sideEffect: 'process_exec', isError: true });
+    expect(run.stdout).toBe('');
+    expect(run.stderr).toContain('1 path changed: 1 modified.\n  M a.txt\n');
+  });
+
+  test('a command that a signal ends gives 128 + n, and the call is ended', async () => {
+    const run = await takeback(['run', 'sh', '-c', 'kill -TERM $$']);
+    expect(run.code).toBe(143);
+    expect(names(run.calls)).toContain('endCall');
+  });
+
+  test('options after the command are the command’s', async () => {
+    const run = await takeback(['run', 'sh', '-c', '[ "$1" = --json ] && exit 5', 'x', '--json']);
+    expect(run.code).toBe(5);
+  });
+
+  test('a command that does not exist gives 127', async () => {
+    const run = await takeback(['run', '--', 'no-such-command-of-takeback']);
+    expect(run.code).toBe(127);
+    expect(run.stderr).toContain('the command did not start');
+  });
+
+  test('nothing runs where nothing can be recorded', async () => {
+    const run = await takeback(['run', '--', 'sh', '-c', 'exit 9'], {
+      answers: { capture: async () => ({ available: false, reason: 'no-space', detail: 'The disk is full.' }) },
+    });
+    expect(run.code).toBe(1);
+    expect(names(run.calls)).toEqual(['session', 'capture', 'close']);
+  });
+
+  test('an end that could not be recorded is no success', async () => {
+    const run = await takeback(['run', '--', 'true'], {
+      answers: { endCall: async () => ({ available: false, reason: 'no-space', detail: 'The disk is full.' }) },
+    });
+    expect(run.code).toBe(1);
+    expect(run.stderr).toContain('could not be recorded: The disk is full.');
+  });
+});
+
+describe('begin and end', () => {
+  test('begin opens a detached call', async () => {
+    const run = await takeback(['begin', 'c1', '--tool', 'sh']);
+    expect(run.calls[1]).toEqual(['beginCall', 'c1', { detached: true, tool: 'sh' }]);
+  });
+
+  test('end --all ends each open call once', async () => {
+    const call = {
+      type: 'call',
+      invocation: 1,
+      at: 5,
+      isError: false,
+      files: { created: 0, modified: 0, deleted: 0 },
+    } as const;
+    const run = await takeback(['end', '--all'], {
+      answers: {
+        timeline: async () => ({
+          available: true,
+          items: [
+            { ...call, callId: 'c2', state: 'open' },
+            { ...call, callId: 'c1', state: 'ended' },
+          ],
+        }),
+      },
+    });
+    expect(run.calls.filter(([name]) => name === 'endCall')).toEqual([['endCall', 'c2', {}]]);
+    expect(run.stdout).toContain('Call c2 ended. 1 path changed');
+  });
+});
+
+describe('undo, redo, restore', () => {
+  test('without a terminal undo runs and does not ask', async () => {
+    const run = await takeback(['undo']);
+    expect(run).toMatchObject({ code: 0, questions: [], stdout: 'Files restored: 1.\n  restore  a.txt\n' });
+  });
+
+  test('on a terminal undo lists what it touches and asks', async () => {
+    const run = await takeback(['undo'], { interactive: true });
+    expect(run.questions).toEqual(['Undo this turn?']);
+    expect(run.stdout).toContain('1 path would be written:\n  restore  a.txt\n');
+    expect(names(run.calls)).toEqual(['session', 'timeline', 'plan', 'undo', 'close']);
+  });
+
+  test('a no changes nothing and is no success', async () => {
+    const run = await takeback(['undo'], { interactive: true, confirm: false });
+    expect(run.code).toBe(1);
+    expect(names(run.calls)).not.toContain('undo');
+  });
+
+  test('--yes does not ask', async () => {
+    expect((await takeback(['undo', '--yes'], { interactive: true })).questions).toEqual([]);
+  });
+
+  test.each([['undo'], ['redo'], ['restore', 'b1'], ['drop']])('%s --dry-run changes nothing', async (...argv) => {
+    const answers = {
+      workspace: { sessions: async () => ({ available: true as const, sessions: [] }) },
+    };
+    const run = await takeback([...argv, '--dry-run', '--json'], { answers });
+    expect(run.code).toBe(0);
+    expect(names(run.calls)).not.toContain(argv[0]);
+    expect(JSON.parse(run.stdout)).toMatchObject({ available: true });
+  });
+
+  test('undo 3 stops where there is nothing more', async () => {
+    let turns = 2;
+    const run = await takeback(['undo', '3', '--json'], {
+      answers: {
+        undo: async () => {
+          turns -= 1;
+          if (turns >= 0) return history({ restored: [entry('a.txt', 'restore')] });
+          return { available: true, message: 'Nothing to undo.', outcome: 'nothing' };
+        },
+      },
+    });
+    expect(run.code).toBe(0);
+    expect(JSON.parse(run.stdout).operations).toHaveLength(2);
+  });
+
+  test('nothing to undo ends with 1', async () => {
+    const run = await takeback(['undo'], {
+      answers: { undo: async () => ({ available: true, message: 'Nothing to undo.', outcome: 'nothing' }) },
+    });
+    expect(run).toMatchObject({ code: 1, stdout: 'Nothing to undo.\n' });
+  });
+
+  test('a refused path ends with 3 and names its reason', async () => {
+    const refused = [entry('b.txt', 'refuse', 'changed-outside-session')];
+    const run = await takeback(['undo', '2'], {
+      answers: { undo: async () => history({ outcome: 'partial', restored: [entry('a.txt', 'restore')], refused }) },
+    });
+    expect(run.code).toBe(3);
+    expect(run.stdout).toContain('Kept as they are:\n  refuse   b.txt (changed-outside-session)\n');
+    expect(names(run.calls).filter((name) => name === 'undo')).toHaveLength(1);
+  });
+
+  test('restore carries out the plan that was confirmed and no other', async () => {
+    const run = await takeback(['restore', 'b1'], { interactive: true });
+    const [, id, options] = run.calls.find(([name]) => name === 'restore') ?? [];
+    expect([id, options]).toMatchObject(['b1', { planToken: 'token-1' }]);
+  });
+
+  test('the policy is the session’s', async () => {
+    const run = await takeback(['undo', '--on-conflict', 'overwrite', '--session', 's']);
+    expect(run.calls[0]).toEqual(['session', { threadId: 's', onConflict: 'overwrite' }]);
+  });
+});
+
+describe('looking', () => {
+  const two = async () =>
+    ({ available: true, items: [boundary('b1', 1000), boundary('b2', 2000, { undone: true })] }) as const;
+
+  test('log lists the newest turn last', async () => {
+    const { stdout } = await takeback(['log'], { answers: { timeline: two } });
+    expect(stdout.split('\n').map((line) => line.split(' ')[0])).toEqual(['BOUNDARY', 'b1', 'b2', '']);
+    expect(stdout).toContain('undone');
+  });
+
+  test('diff takes boundaries and gives the patch alone to a pipe', async () => {
+    const run = await takeback(['diff', 'b1', 'b2'], { answers: { timeline: two } });
+    expect(run.calls.find(([name]) => name === 'diff')).toEqual(['diff', 'position-of-b1', 'position-of-b2']);
+    expect(run.stdout).toBe('diff --git a/a.txt b/a.txt\n');
+  });
+
+  test('a patch on a terminal has no control characters of the files', async () => {
+    const patch = 'diff --git a/a b/a\n+\x1b[2Jgone\n';
+    const run = await takeback(['diff'], {
+      terminal: true,
+      env: { NO_COLOR: '1' },
+      answers: {
+        diff: async () => ({
+          available: true,
+          files: [],
+          patch,
+          patchBytes: Buffer.from(patch),
+          stats: { files: 1, linesAdded: 1, linesDeleted: 0 },
+        }),
+      },
+    });
+    expect(run.stdout).not.toContain('\x1b');
+    expect(run.stdout).toContain('+\\x1b[2Jgone\n');
+  });
+
+  test('a patch that is not UTF-8 comes in base64 too with --json', async () => {
+    const patchBytes = Buffer.from([0x2b, 0xe9, 0x0a]);
+    const run = await takeback(['diff', '--json'], {
+      answers: {
+        diff: async () => ({
+          available: true,
+          files: [],
+          patch: '+\ufffd\n',
+          patchBytes,
+          stats: { files: 1, linesAdded: 1, linesDeleted: 0 },
+        }),
+      },
+    });
+    expect(JSON.parse(run.stdout)).toMatchObject({ patchBase64: 'K+kK' });
+  });
+
+  test('status tells what undo would do, passing undone turns over', async () => {
+    const run = await takeback(['status', '--json'], { answers: { timeline: two } });
+    expect(JSON.parse(run.stdout)).toMatchObject({
+      newest: { boundaryId: 'b2', undone: true },
+      undo: { boundaryId: 'b1' },
+    });
+  });
+
+  test('names with control characters are escaped', async () => {
+    const run = await takeback(['status'], {
+      answers: { turnChanges: async () => ({ available: true, changes: [change('a\x1b[31m\n.txt', 'created')] }) },
+    });
+    expect(run.stdout).toContain('  A "a\\x1b[31m\\n.txt"\n');
+  });
+
+  test('show names an unknown boundary', async () => {
+    const run = await takeback(['show', 'b9', '--json'], { answers: { timeline: two } });
+    expect(run.code).toBe(1);
+    expect(JSON.parse(run.stdout)).toMatchObject({ available: false, reason: 'unknown-boundary' });
+  });
+
+  test('colour is for terminals without NO_COLOR', async () => {
+    const answers = { timeline: two };
+    expect((await takeback(['status'], { answers, terminal: true, env: { TERM: 'dumb' } })).stdout).not.toContain(
+      '\x1b[',
+    );
+    expect((await takeback(['status'], { answers, env: {} })).stdout).not.toContain('\x1b[');
+  });
+});
+
+describe('the store', () => {
+  test('verify with problems ends with 1', async () => {
+    const run = await takeback(['verify'], {
+      answers: {
+        workspace: {
+          verify: async () => ({
+            available: true,
+            ok: false,
+            checked: 5,
+            problems: [{ kind: 'blob-corrupt', detail: 'bytes do not hash to the name' }],
+          }),
+        },
+      },
+    });
+    expect(run).toMatchObject({
+      code: 1,
+      stdout: '5 items checked: 1 problem.\n  blob-corrupt: bytes do not hash to the name\n',
+    });
+  });
+
+  test('drop asks on a terminal', async () => {
+    const run = await takeback(['drop'], {
+      interactive: true,
+      confirm: false,
+      answers: { workspace: { sessions: async () => ({ available: true, sessions: [] }) } },
+    });
+    expect(run.code).toBe(1);
+    expect(names(run.calls)).not.toContain('drop');
+  });
+});

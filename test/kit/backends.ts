@@ -1,0 +1,26 @@
+/** Which backends a suite runs on here. In CI, TAKEBACK_REQUIRE_NATIVE=1 makes a missing addon a failure. */
+import { describe, test } from 'vitest';
+import type { BackendKind } from '../../src/backend/backend.ts';
+import { openBackend } from '../../src/backend/open.ts';
+
+async function probe(): Promise<{ kinds: BackendKind[]; missing: string }> {
+  try {
+    const { backend } = await openBackend('native');
+    await backend.close();
+    return { kinds: ['native', 'portable'], missing: '' };
+  } catch (error) {
+    if (process.env.TAKEBACK_REQUIRE_NATIVE === '1') throw error;
+    return { kinds: ['portable'], missing: (error as Error).message };
+  }
+}
+
+const { kinds, missing } = await probe();
+
+/** Backends that can run here. */
+export const availableBackends: readonly BackendKind[] = kinds;
+
+/** One suite, every backend. */
+export function describeBackends(name: string, suite: (backend: BackendKind) => void): void {
+  for (const kind of kinds) describe(`${name} [${kind}]`, () => suite(kind));
+  if (missing !== '') test.skip(`${name} [native]: skipped, ${missing}`, () => undefined);
+}

@@ -6,8 +6,6 @@
 use std::os::fd::AsFd;
 use std::sync::Mutex;
 
-use rustix::io::Errno;
-
 use crate::apply::Hands;
 use crate::error::Result;
 use crate::path::look::{Look, Writer, limits_of, look_within};
@@ -76,12 +74,9 @@ fn look_at(hands: &Hands, parent: &Parent, path: &[u8], included: bool) -> leaf:
     let name = names::split(path).1;
     let limits = limits_of(path, included, hands.max_file_bytes);
     if let Some(stat) = leaf::stat(dir, name)? {
-        let reason = match () {
-            () if names::is_git(name) => Some(Reason::Git),
-            () if is_mount(parent, name, &stat) => Some(Reason::Mount),
-            () => None,
-        };
-        if let Some(reason) = reason {
+        let mounted = stat.st_dev != parent.id.dev;
+        if mounted || names::is_git(name) {
+            let reason = if mounted { Reason::Mount } else { Reason::Git };
             let stat_key = StatKey {
                 kind: leaf::kind(&stat),
                 ino: stat.st_ino,
@@ -95,10 +90,6 @@ fn look_at(hands: &Hands, parent: &Parent, path: &[u8], included: bool) -> leaf:
         }
     }
     look_within(dir, name, &hands.store, limits)
-}
-
-fn is_mount(parent: &Parent, _name: &[u8], stat: &rustix::fs::Stat) -> bool {
-    stat.st_dev != parent.id.dev
 }
 
 fn told(parent: &Parent, path: &[u8], look: Look) -> Peek {
@@ -120,7 +111,7 @@ fn told(parent: &Parent, path: &[u8], look: Look) -> Peek {
 fn names_in(parent: &Parent, path: &[u8]) -> Option<Vec<Vec<u8>>> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened: Result<_, Errno> = rustix::fs::openat(&parent.dir, names::split(path).1, flags, Mode::empty());
+    let opened: leaf::Sys<_> = rustix::fs::openat(&parent.dir, names::split(path).1, flags, Mode::empty());
     opened.and_then(|fd| list(fd.as_fd())).ok()
 }
 

@@ -6,7 +6,6 @@
 use std::os::fd::BorrowedFd;
 
 use rustix::fs::{Gid, Mode, Stat, Uid, XattrFlags};
-use rustix::io::Errno;
 
 use crate::path::leaf::Sys;
 
@@ -37,9 +36,16 @@ pub fn copy_owner(temp: BorrowedFd<'_>, old: &Stat) -> Sys<bool> {
 
 /// Copies extended attributes and the access list. Those that the OS refuses are left out.
 pub fn copy_xattrs(temp: BorrowedFd<'_>, old: BorrowedFd<'_>, mode: u32) {
-    let Some(list) = read_sized(|buffer| rustix::fs::flistxattr(old, buffer)) else { return };
+    let list = || -> Sys<Vec<u8>> {
+        let mut list = vec![0u8; rustix::fs::flistxattr_query(old)?];
+        let length = rustix::fs::flistxattr(old, &mut list[..])?;
+        list.truncate(length);
+        Ok(list)
+    };
+    // Not supported here, or changing at this moment: nothing is copied.
+    let Ok(list) = list() else { return };
     for name in list.split(|b| *b == 0).filter(|n| copied(n)) {
-        let Some(mut value) = read_sized(|buffer| rustix::fs::fgetxattr(old, name, buffer)) else { continue };
+        let Ok(mut value) = read_xattr(old, name) else { continue };
         if name == ACL && !limit_acl(&mut value, mode) {
             continue;
         }
@@ -52,13 +58,11 @@ fn copied(name: &[u8]) -> bool {
     name.starts_with(b"user.") || name.starts_with(b"trusted.") || name == ACL || name == b"security.selinux"
 }
 
-fn read_sized(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Option<Vec<u8>> {
-    // An empty buffer asks for the size.
-    let size = read(&mut []).ok().filter(|size| *size > 0)?;
-    let mut buffer = vec![0u8; size];
-    let got = read(&mut buffer).ok()?;
-    buffer.truncate(got);
-    Some(buffer)
+fn read_xattr(file: BorrowedFd<'_>, name: &[u8]) -> Sys<Vec<u8>> {
+    let mut value = vec![0u8; rustix::fs::fgetxattr_query(file, name)?];
+    let length = rustix::fs::fgetxattr(file, name, &mut value[..])?;
+    value.truncate(length);
+    Ok(value)
 }
 
 /// Sets the list's owner, mask and others to the bits of `mode`, which is what the kernel makes the mode of.

@@ -87,7 +87,9 @@ fn try_make(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(
     }
     let finished = give_mode(parent, item).and_then(|()| check_folder(context, parent, item));
     // Only an empty folder goes: what somebody put into it meanwhile stays.
-    finished.inspect_err(|_| drop(leaf::remove_folder(dir, item.name())))
+    finished.inspect_err(|_| {
+        let _stays = leaf::remove_folder(dir, item.name());
+    })
 }
 
 /// Sets the final mode at once where its owner can still work in it; else later.

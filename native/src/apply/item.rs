@@ -173,7 +173,7 @@ pub struct Item {
     /// The temp is at the path, and what came out under the temp's name (or, taken out, in the trash).
     pub swapped: Option<Swapped>,
     /// What was at the path is in this trash.
-    pub removed: Option<super::trash::Slot>,
+    pub removed: Option<crate::trash::Slot>,
     /// A folder that we made or loosened; its mode is still to be set.
     pub folder: Option<FileId>,
     pub notes: Vec<&'static str>,

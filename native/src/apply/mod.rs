@@ -28,6 +28,10 @@ pub mod item;
 pub mod removals;
 pub mod temps;
 #[cfg(test)]
+pub mod kit;
+#[cfg(test)]
+mod stress;
+#[cfg(test)]
 mod tests;
 
 pub use hands::{Hands, HandsOptions};

@@ -8,7 +8,7 @@ use crate::apply::guard::{self, At, Context, Put};
 use crate::apply::item::{Act, ApplyEntry, Item, Stop};
 use crate::apply::temps;
 use crate::path::look::Look;
-use crate::path::{FileId, Parent, WalkError, leaf, names};
+use crate::path::{FileId, Parent, WalkError, leaf};
 use crate::trash::Slot;
 use crate::wire::Version;
 
@@ -376,5 +376,4 @@ fn finish_folder(context: &Context<'_>, item: &mut Item, out: &mut Option<Settle
         Ok(()) => now(context, &parent, item),
         Err(errno) => Settled::fault(format!("set the folder's mode: {errno}")),
     });
-    let _ = names::split(item.path());
 }

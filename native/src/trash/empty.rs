@@ -166,11 +166,7 @@ impl Emptying<'_> {
         let Ok(Some(stat)) = leaf::stat(self.dir, name) else { return Ok(None) };
         match leaf::kind(&stat) {
             FileKind::File => {}
-            // A link's text and a special file's kind are all that they hold.
-            FileKind::Symlink | FileKind::Dir => {
-                let look = At { dir: self.dir, name }.look(self.store);
-                return Ok(look.ok().map(|look| look.version));
-            }
+            // A link's text, a special file's kind, an empty folder's name: nothing else would be lost.
             _ => {
                 let look = At { dir: self.dir, name }.look(self.store);
                 return Ok(look.ok().map(|look| look.version));

@@ -106,16 +106,25 @@ pub struct JournalFile {
 impl JournalFile {
     /// Makes the file (0600), writes the begin frame and syncs file and folder. `ERR_BUSY` where one is there already.
     pub fn begin(path: &Path, journal: &Journal) -> Result<Self> {
-        let made = File::options().write(true).create_new(true).mode(0o600).open(path);
+        let made = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path);
         let file = made.map_err(|cause| match cause.kind() {
             std::io::ErrorKind::AlreadyExists => EngineError::new(
                 Code::Busy,
-                format!("{} exists: an operation runs, or was not recovered", path.display()),
+                format!(
+                    "{} exists: an operation runs, or was not recovered",
+                    path.display()
+                ),
             ),
             _ => EngineError::io(&format!("make the journal {}", path.display()), cause),
         })?;
         let mut this = JournalFile { file };
-        let started = this.append(BEGIN, &encode_begin(journal)).and_then(|()| this.sync());
+        let started = this
+            .append(BEGIN, &encode_begin(journal))
+            .and_then(|()| this.sync());
         let started = started.and_then(|()| sync_parent(path));
         if let Err(error) = started {
             // Nothing was done yet, so a journal that can't be kept must not stay.
@@ -127,7 +136,10 @@ impl JournalFile {
 
     /// Opens the journal of an operation that is being recovered, to append to it.
     pub fn reopen(path: &Path, whole: u64) -> Result<Self> {
-        let file = File::options().append(true).open(path).doing("open the journal")?;
+        let file = File::options()
+            .append(true)
+            .open(path)
+            .doing("open the journal")?;
         file.set_len(whole).doing("cut the journal's torn end")?;
         Ok(JournalFile { file })
     }
@@ -182,7 +194,10 @@ fn encode_begin(journal: &Journal) -> Vec<u8> {
     writer.bytes(journal.trash.as_os_str().as_bytes());
     writer.u8(journal.durability as u8).count(journal.entries.len());
     for entry in &journal.entries {
-        writer.bytes(&entry.path).version(&entry.expect).version(&entry.target);
+        writer
+            .bytes(&entry.path)
+            .version(&entry.expect)
+            .version(&entry.target);
         writer.bytes(&entry.temp).bytes(&entry.trash);
     }
     writer.done()
@@ -219,8 +234,13 @@ fn decode_begin(payload: &[u8]) -> Result<Journal> {
     }
     reader.end()?;
     let names = entries.iter().flat_map(|e| [&e.temp, &e.trash]);
-    if names.into_iter().any(|name| names::check(name).is_err() || name.contains(&b'/')) {
-        return Err(EngineError::corrupt("a journal holds a temp or trash name that is a path"));
+    if names
+        .into_iter()
+        .any(|name| names::check(name).is_err() || name.contains(&b'/'))
+    {
+        return Err(EngineError::corrupt(
+            "a journal holds a temp or trash name that is a path",
+        ));
     }
     let swapping = false;
     Ok(Journal {
@@ -244,7 +264,9 @@ fn decode_prepared(payload: &[u8], journal: &mut Journal) -> Result<()> {
             ino: reader.u64()?,
         };
         let entry = journal.entries.get_mut(index);
-        entry.ok_or_else(|| EngineError::corrupt("a journal names an entry that it hasn't"))?.prepared = Some(id);
+        entry
+            .ok_or_else(|| EngineError::corrupt("a journal names an entry that it hasn't"))?
+            .prepared = Some(id);
     }
     journal.swapping = true;
     reader.end()

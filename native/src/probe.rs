@@ -132,7 +132,9 @@ impl Names {
 }
 
 fn try_named(found: &mut Abilities, dir: BorrowedFd<'_>, names: &Names) {
-    let (Ok(a), Ok(b)) = (leaf::create_file(dir, &names.a), leaf::create_file(dir, &names.b)) else { return };
+    let (Ok(a), Ok(b)) = (leaf::create_file(dir, &names.a), leaf::create_file(dir, &names.b)) else {
+        return;
+    };
     try_file(found, &a, &b);
     drop((a, b));
     found.case_folding |= matches!(leaf::stat(dir, &names.upper), Ok(Some(_)));
@@ -202,7 +204,9 @@ fn try_unnamed(found: &mut Abilities, root: &Root) {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         rustix::fs::openat(root.fd(), c".", flags, Mode::from_raw_mode(0o600))
     };
-    let (Ok(a), Ok(b)) = (unnamed(), unnamed()) else { return };
+    let (Ok(a), Ok(b)) = (unnamed(), unnamed()) else {
+        return;
+    };
     try_file(found, &a, &b);
     let by_proc = format!("/proc/self/fd/{}", a.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -214,7 +218,9 @@ fn try_unnamed(found: &mut Abilities, root: &Root) {
         });
     }
     found.symlinks = list(root.fd()).is_ok_and(|names| {
-        let links = names.iter().filter_map(|n| leaf::stat(root.fd(), n).ok().flatten());
+        let links = names
+            .iter()
+            .filter_map(|n| leaf::stat(root.fd(), n).ok().flatten());
         links.take(1000).any(|s| leaf::kind(&s) == FileKind::Symlink)
     });
 }
@@ -229,7 +235,9 @@ fn folds_in(dir: BorrowedFd<'_>) -> bool {
     let same = |name: &Vec<u8>| {
         let other: Vec<u8> = name.iter().map(swap).collect();
         let at = At { dir, name: &other };
-        let (Ok(Some(a)), Ok(Some(b))) = (leaf::stat(dir, name), leaf::stat(dir, at.name)) else { return false };
+        let (Ok(Some(a)), Ok(Some(b))) = (leaf::stat(dir, name), leaf::stat(dir, at.name)) else {
+            return false;
+        };
         other != *name && (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino) && leaf::kind(&a) != FileKind::Symlink
     };
     // Two hard links may differ in case only; a folder can't have two names.
@@ -238,4 +246,58 @@ fn folds_in(dir: BorrowedFd<'_>) -> bool {
         stat.is_some_and(|s| leaf::kind(&s) == FileKind::Dir || s.st_nlink == 1)
     };
     list(dir).is_ok_and(|names| names.iter().filter(folder).take(16).any(same))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::kit::Kit;
+    use crate::path::Resolver;
+
+    #[test]
+    fn probing_leaves_no_name_in_the_root_and_none_in_the_scratch_folder() {
+        let kit = Kit::new();
+        let before = kit.hands.root.fd();
+        let stamp = |fd| {
+            rustix::fs::fstat(fd)
+                .map(|s| (s.st_mtime, s.st_mtime_nsec))
+                .unwrap()
+        };
+        let (then, found) = (stamp(before), kit.hands.abilities().unwrap());
+        assert_eq!(stamp(before), then, "the root's names did not change");
+        assert_eq!(std::fs::read_dir(kit.base.join("scratch")).unwrap().count(), 0);
+        assert!(found.named && found.symlinks && found.exec_bit && !found.case_folding);
+    }
+
+    #[test]
+    fn the_ladder_follows_what_was_found() {
+        let mut found = Kit::new().hands.abilities().unwrap();
+        let mut rung = |exchange, lease, no_replace| {
+            (found.exchange, found.lease, found.no_replace) = (exchange, lease, no_replace);
+            found.guard()
+        };
+        assert_eq!(rung(true, true, true), Rung::ExchangeLease);
+        assert_eq!(rung(true, false, true), Rung::Exchange);
+        assert_eq!(rung(false, true, true), Rung::TakeOutLink);
+        assert_eq!(rung(false, false, false), Rung::Refuse);
+    }
+
+    #[test]
+    fn the_forced_resolver_is_reported() {
+        let kit = Kit::with(Resolver::Component);
+        assert!(!kit.hands.abilities().unwrap().openat2);
+    }
+
+    #[test]
+    fn without_a_folder_of_ours_what_needs_no_name_is_still_found() {
+        let kit = Kit::new();
+        let near = probe(&kit.hands.root, Some(&kit.base.join("scratch"))).unwrap();
+        let far = probe(&kit.hands.root, None).unwrap();
+        assert!(!far.named);
+        assert_eq!(
+            (far.ctime, far.exec_bit, far.tick_ns),
+            (near.ctime, near.exec_bit, near.tick_ns)
+        );
+        assert_eq!(std::fs::read_dir(kit.base.join("root")).unwrap().count(), 0);
+    }
 }

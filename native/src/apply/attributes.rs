@@ -45,7 +45,9 @@ pub fn copy_xattrs(temp: BorrowedFd<'_>, old: BorrowedFd<'_>, mode: u32) {
     // Not supported here, or changing at this moment: nothing is copied.
     let Ok(list) = list() else { return };
     for name in list.split(|b| *b == 0).filter(|n| copied(n)) {
-        let Ok(mut value) = read_xattr(old, name) else { continue };
+        let Ok(mut value) = read_xattr(old, name) else {
+            continue;
+        };
         if name == ACL && !limit_acl(&mut value, mode) {
             continue;
         }
@@ -71,7 +73,9 @@ fn limit_acl(acl: &mut [u8], mode: u32) -> bool {
         return false;
     }
     let tag_of = |entry: &[u8]| u16::from_le_bytes([entry[0], entry[1]]);
-    let masked = acl[ACL_HEADER..].chunks_exact(ACL_ENTRY).any(|e| tag_of(e) == MASK);
+    let masked = acl[ACL_HEADER..]
+        .chunks_exact(ACL_ENTRY)
+        .any(|e| tag_of(e) == MASK);
     for entry in acl[ACL_HEADER..].chunks_exact_mut(ACL_ENTRY) {
         let bits = match tag_of(entry) {
             USER_OBJ => mode >> 6,
@@ -107,8 +111,14 @@ mod tests {
             acl.extend(entry(tag, bits));
         }
         assert!(limit_acl(&mut acl, 0o640));
-        let bits: Vec<u16> = acl[4..].chunks(8).map(|e| u16::from_le_bytes([e[2], e[3]])).collect();
+        let bits: Vec<u16> = acl[4..]
+            .chunks(8)
+            .map(|e| u16::from_le_bytes([e[2], e[3]]))
+            .collect();
         assert_eq!(bits, [6, 7, 7, 4, 0], "the mask limits named users and the group");
-        assert!(!limit_acl(&mut acl[..9], 0o640), "a list of a wrong length is left out");
+        assert!(
+            !limit_acl(&mut acl[..9], 0o640),
+            "a list of a wrong length is left out"
+        );
     }
 }

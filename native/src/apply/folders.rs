@@ -22,22 +22,31 @@ pub fn loosen(context: &Context<'_>, items: &mut [Item]) {
     for at in 0..items.len() {
         let (before, rest) = items.split_at_mut(at + 1);
         let item = &mut before[at];
-        let Version::Dir { mode } = item.entry.expect else { continue };
-        let below = rest.first().is_some_and(|next| names::is_below(next.path(), item.path()));
+        let Version::Dir { mode } = item.entry.expect else {
+            continue;
+        };
+        let below = rest
+            .first()
+            .is_some_and(|next| names::is_below(next.path(), item.path()));
         if !item.open() || mode & OWNER == OWNER || !below {
             continue;
         }
-        let loosened = with_parent(context, &mut LastFolder::default(), item, |context, parent, item| {
-            let found = folder_as_expected(context, parent, item)?;
-            let mode = match item.entry.target {
-                Version::Dir { mode: target } => OWNER | (mode & target & 0o077),
-                _ => OWNER,
-            };
-            let set = leaf::chmod_folder(parent.dir.as_fd(), item.name(), found, mode);
-            set.map_err(|errno| Stop::errno("make the folder writable", errno))?;
-            item.folder = Some(found);
-            Ok(())
-        });
+        let loosened = with_parent(
+            context,
+            &mut LastFolder::default(),
+            item,
+            |context, parent, item| {
+                let found = folder_as_expected(context, parent, item)?;
+                let mode = match item.entry.target {
+                    Version::Dir { mode: target } => OWNER | (mode & target & 0o077),
+                    _ => OWNER,
+                };
+                let set = leaf::chmod_folder(parent.dir.as_fd(), item.name(), found, mode);
+                set.map_err(|errno| Stop::errno("make the folder writable", errno))?;
+                item.folder = Some(found);
+                Ok(())
+            },
+        );
         if let Err(stop) = loosened {
             item.stop(stop);
         }
@@ -95,7 +104,9 @@ fn try_make(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(
 /// Sets the final mode at once where its owner can still work in it; else later.
 fn give_mode(parent: &Parent, item: &mut Item) -> Result<(), Stop> {
     let dir = parent.dir.as_fd();
-    let Version::Dir { mode } = item.entry.target else { return Ok(()) };
+    let Version::Dir { mode } = item.entry.target else {
+        return Ok(());
+    };
     let stopped = |errno| Stop::errno("set the folder's mode", errno);
     let Some(stat) = leaf::stat(dir, item.name()).map_err(stopped)? else {
         return Err(Stop::failed("io-error", "the new folder was taken away"));
@@ -118,13 +129,7 @@ pub fn finish(context: &Context<'_>, items: &mut [Item]) {
         };
         let mut folders = LastFolder::default();
         let set = with_parent(context, &mut folders, item, |context, parent, item| {
-            let id = match item.folder {
-                Some(id) => id,
-                None => folder_as_expected(context, parent, item)?,
-            };
-            leaf::chmod_folder(parent.dir.as_fd(), item.name(), id, final_mode)
-                .map_err(|errno| Stop::errno("set the folder's mode", errno))?;
-            check_folder(context, parent, item)
+            set_final_mode(context, parent, item, final_mode)
         });
         match set {
             Ok(()) if item.open() => item.done(),
@@ -134,8 +139,38 @@ pub fn finish(context: &Context<'_>, items: &mut [Item]) {
     }
 }
 
+fn set_final_mode(context: &Context<'_>, parent: &Parent, item: &Item, mode: u32) -> Result<(), Stop> {
+    let dir = parent.dir.as_fd();
+    let id = match item.folder {
+        Some(id) => id,
+        None => folder_as_expected(context, parent, item)?,
+    };
+    let set = leaf::chmod_folder(dir, item.name(), id, mode);
+    let Err(errno) = set else {
+        return check_folder(context, parent, item);
+    };
+    let at = At {
+        dir,
+        name: item.name(),
+    };
+    if at
+        .look(context.store)
+        .is_ok_and(|now| now.version == item.entry.target)
+    {
+        // Loosened to just that.
+        return Ok(());
+    }
+    if let Version::Dir { mode: old } = item.entry.expect {
+        // Fails as the other did, most likely: then the folder stays open to its owner, which the stop tells.
+        let _stays = leaf::chmod_folder(dir, item.name(), id, old);
+    }
+    Err(Stop::errno("set the folder's mode", errno))
+}
+
 /// The folders whose names the operation changed.
 pub fn touched(items: &[Item]) -> BTreeSet<Vec<u8>> {
-    let wrote = items.iter().filter(|item| item.result == Some(Ok(())) && item.act != Act::Verify);
+    let wrote = items
+        .iter()
+        .filter(|item| item.result == Some(Ok(())) && item.act != Act::Verify);
     wrote.map(|item| names::split(item.path()).0.to_vec()).collect()
 }

@@ -153,7 +153,9 @@ pub fn taken(context: &Context<'_>, parent: &Parent, item: &Item) -> Stop {
     let dir = parent.dir.as_fd();
     match look(dir, item.name(), context.store) {
         Ok(found) => Stop::changed(found.version),
-        Err(errno) => Stop::refused("changed-outside-session", None).with_detail(format!("the name is taken: {errno}")),
+        Err(errno) => {
+            Stop::refused("changed-outside-session", None).with_detail(format!("the name is taken: {errno}"))
+        }
     }
 }
 
@@ -214,7 +216,10 @@ fn check_out(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<
     let dir = parent.dir.as_fd();
     match item.swapped {
         Some(Swapped::Exchanged) => {
-            let temp = At { dir, name: &item.temp };
+            let temp = At {
+                dir,
+                name: &item.temp,
+            };
             let out = check(temp, &item.entry.expect, context.store)?;
             note_lease(item, &out);
             if let Version::Dir { .. } = out.version {
@@ -242,7 +247,10 @@ pub fn check_folder(context: &Context<'_>, parent: &Parent, item: &Item) -> Resu
     if context.root.still_at(folder, parent.id) {
         return Ok(());
     }
-    Err(Stop::failed("walk-failed", "its folder was moved or replaced meanwhile"))
+    Err(Stop::failed(
+        "walk-failed",
+        "its folder was moved or replaced meanwhile",
+    ))
 }
 
 /// Takes the new thing away again and brings back what came out.
@@ -253,7 +261,16 @@ pub fn swap_back(context: &Context<'_>, parent: &Parent, item: &mut Item) {
         version: item.entry.target.clone(),
     };
     let path = item.entry.path.clone();
-    let ends = (At { dir, name: &item.temp }, At { dir, name: names::split(&path).1 });
+    let ends = (
+        At {
+            dir,
+            name: &item.temp,
+        },
+        At {
+            dir,
+            name: names::split(&path).1,
+        },
+    );
     match item.swapped.take() {
         Some(Swapped::Exchanged) => exchange_back(context, ends, put),
         Some(Swapped::TakenOut) | Some(Swapped::Nothing) => {
@@ -322,7 +339,15 @@ pub fn drop_temp(context: &Context<'_>, dir: BorrowedFd<'_>, item: &Item) {
     };
     let foreign = [&item.trash[..], b"-foreign"].concat();
     // A thing that can't be moved stays under the temp's name: no scan looks at it, recovery and `finish` try again.
-    let _stays = end_temp(context, At { dir, name: &item.temp }, &mine, &foreign);
+    let _stays = end_temp(
+        context,
+        At {
+            dir,
+            name: &item.temp,
+        },
+        &mine,
+        &foreign,
+    );
 }
 
 pub fn end_temp(context: &Context<'_>, temp: At<'_>, mine: &Put, foreign: &[u8]) -> Sys<()> {
@@ -348,7 +373,10 @@ pub fn unlink_unchanged(at: At<'_>, version: &Version, store: &SegmentStore) -> 
                 Err(errno) => return Err(errno),
             };
             open.lease();
-            if open.writer() == Writer::Open || open.hash(store)?.0 != *content || open.writer() == Writer::Open {
+            if open.writer() == Writer::Open
+                || open.hash(store)?.0 != *content
+                || open.writer() == Writer::Open
+            {
                 return Ok(false);
             }
             leaf::unlink(at.dir, at.name).map(|()| true)
@@ -382,19 +410,30 @@ pub fn remove(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result
 
 /// Judges what `remove` moved away.
 pub fn check_removed(context: &Context<'_>, item: &mut Item) -> Result<(), Stop> {
-    let Some(slot) = item.removed.clone() else { return Ok(()) };
+    let Some(slot) = item.removed.clone() else {
+        return Ok(());
+    };
     let dir = context
         .trash
         .fd(slot.place)
         .map_err(|errno| Stop::errno("open the trash", errno))?;
-    let out = check(At { dir, name: &slot.name }, &item.entry.expect, context.store)?;
+    let out = check(
+        At {
+            dir,
+            name: &slot.name,
+        },
+        &item.entry.expect,
+        context.store,
+    )?;
     note_lease(item, &out);
     Ok(())
 }
 
 /// Puts back what `remove` moved away; where the name is taken by now, it stays in the trash and the stop says so.
 pub fn put_back_removed(context: &Context<'_>, parent: &Parent, item: &mut Item, stop: Stop) -> Stop {
-    let Some(slot) = item.removed.take() else { return stop };
+    let Some(slot) = item.removed.take() else {
+        return stop;
+    };
     match context.trash.put_back(&slot, parent.dir.as_fd(), item.name()) {
         Ok(()) => stop,
         Err(errno) => {
@@ -428,5 +467,6 @@ fn keep_out(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(
         return Ok(());
     }
     let kept = context.trash.keep(parent.dir.as_fd(), &item.temp, &item.trash);
-    kept.map(drop).map_err(|errno| Stop::errno("keep what was there", errno))
+    kept.map(drop)
+        .map_err(|errno| Stop::errno("keep what was there", errno))
 }

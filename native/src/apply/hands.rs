@@ -73,7 +73,10 @@ impl Hands {
         }
         let inside = trash.fd(Place::Root);
         let inside = inside.map_err(|errno| crate::error::EngineError::io("make .takeback/trash", errno))?;
-        let by_proc = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&inside.as_fd()));
+        let by_proc = format!(
+            "/proc/self/fd/{}",
+            std::os::fd::AsRawFd::as_raw_fd(&inside.as_fd())
+        );
         let found = probe::probe(&self.root, Some(Path::new(&by_proc)))?;
         if found.named {
             self.ladder.probed(found.exchange);

@@ -140,7 +140,14 @@ impl Act {
             (Absent, Dir { .. }) => Act::MakeFolder,
             (Dir { .. }, Dir { .. }) => Act::FolderMode,
             (_, Dir { .. }) => Act::RemoveThenFolder,
-            (File { content: a, size: x, .. }, File { content: b, size: y, .. }) if a == b && x == y => Act::FileMode,
+            (
+                File {
+                    content: a, size: x, ..
+                },
+                File {
+                    content: b, size: y, ..
+                },
+            ) if a == b && x == y => Act::FileMode,
             (Absent, _) => Act::Create,
             (Dir { .. }, _) => Act::ReplaceFolder,
             _ => Act::Replace,
@@ -297,7 +304,10 @@ impl LastFolder {
             self.last = None;
             self.last = Some((folder.to_vec(), root.folder(folder)?));
         }
-        self.last.as_ref().map(|(_, parent)| parent).ok_or(WalkError::Missing)
+        self.last
+            .as_ref()
+            .map(|(_, parent)| parent)
+            .ok_or(WalkError::Missing)
     }
 }
 

@@ -19,6 +19,7 @@ pub struct Kit {
     pub base: PathBuf,
     pub hands: Hands,
     pub store: Arc<SegmentStore>,
+    pub trash: PathBuf,
     operations: AtomicU8,
     _dir: Option<tempfile::TempDir>,
 }
@@ -28,8 +29,17 @@ impl Kit {
         Kit::with(Resolver::Auto)
     }
 
+    /// In memory where the machine has such a folder: for tests whose many syncs would only cost time.
+    pub fn in_memory() -> Self {
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Kit::in_dir(dir.unwrap(), Resolver::Auto)
+    }
+
     pub fn with(resolver: Resolver) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Kit::in_dir(tempfile::tempdir().unwrap(), resolver)
+    }
+
+    fn in_dir(dir: tempfile::TempDir, resolver: Resolver) -> Self {
         let base = dir.path().to_path_buf();
         for name in ["root", "scratch", "journal", "trash"] {
             std::fs::create_dir(base.join(name)).unwrap();
@@ -53,6 +63,7 @@ impl Kit {
             base: base.to_path_buf(),
             hands,
             store,
+            trash: base.join("trash"),
             operations: AtomicU8::new(1),
             _dir: None,
         }
@@ -119,7 +130,7 @@ impl Kit {
         ApplyRequest {
             operation: self.operation(),
             journal: self.journal(),
-            trash: self.base.join("trash"),
+            trash: self.trash.clone(),
             durability: Durability::Fast,
             entries,
         }
@@ -149,21 +160,23 @@ impl Kit {
     pub fn recover(&self, mode: Mode) -> Recovered {
         let request = RecoverRequest {
             journal: self.journal(),
-            trash: self.base.join("trash"),
+            trash: self.trash.clone(),
             mode,
         };
         recover(&self.hands, &request, &Work::default()).unwrap()
     }
 
     pub fn empty_trash(&self) -> empty::Emptied {
-        let trash = Trash::open(&self.hands.root, &self.base.join("trash")).unwrap();
+        let trash = Trash::open(&self.hands.root, &self.trash).unwrap();
         empty::empty(&trash, &self.store, &Work::default()).unwrap()
     }
 
     /// Bytes of every file in the trash.
     pub fn trashed(&self) -> Vec<String> {
-        let names = std::fs::read_dir(self.base.join("trash")).unwrap();
-        let paths = names.map(|e| e.unwrap().path()).filter(|p| p.extension().is_none() && p.is_file());
+        let names = std::fs::read_dir(&self.trash).unwrap();
+        let paths = names
+            .map(|e| e.unwrap().path())
+            .filter(|p| p.extension().is_none() && p.is_file());
         let mut out: Vec<String> = paths.map(|p| std::fs::read_to_string(p).unwrap()).collect();
         out.sort();
         out
@@ -180,7 +193,11 @@ impl Kit {
     fn tree_below(&self, folder: &str, out: &mut Vec<(String, Version)>) {
         for entry in std::fs::read_dir(self.path(folder)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            let path = if folder.is_empty() {
+                name
+            } else {
+                format!("{folder}/{name}")
+            };
             let version = self.now(&path);
             if let Version::Dir { .. } = version {
                 self.tree_below(&path, out);
@@ -190,7 +207,11 @@ impl Kit {
     }
 
     pub fn assert_no_temps(&self) {
-        let temps: Vec<_> = self.tree().into_iter().filter(|(path, _)| path.contains(".takeback-")).collect();
+        let temps: Vec<_> = self
+            .tree()
+            .into_iter()
+            .filter(|(path, _)| path.contains(".takeback-"))
+            .collect();
         assert_eq!(temps, [], "no temp file is left");
     }
 }

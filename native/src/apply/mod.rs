@@ -25,12 +25,12 @@ pub mod folders;
 pub mod guard;
 mod hands;
 pub mod item;
-pub mod removals;
-pub mod temps;
 #[cfg(test)]
 pub mod kit;
+pub mod removals;
 #[cfg(test)]
 mod stress;
+pub mod temps;
 #[cfg(test)]
 mod tests;
 
@@ -69,7 +69,10 @@ pub fn apply(hands: &Hands, request: ApplyRequest, work: &Work) -> Result<Vec<Ou
     if request.durability == Durability::Full {
         sync_names(&context, &mut items);
     }
-    let settled: Vec<_> = items.iter().map(|i| (i.index, i.result == Some(Ok(())))).collect();
+    let settled: Vec<_> = items
+        .iter()
+        .map(|i| (i.index, i.result == Some(Ok(()))))
+        .collect();
     // Advisory: recovery goes by inode and hash.
     let _for_readers = file.settled(&settled);
     Ok(outcomes(items))
@@ -103,9 +106,8 @@ fn forbidden(item: &Item) -> Option<Stop> {
         return Some(Stop::refused("uncovered", None).with_detail("nothing is ever written to a .git"));
     }
     match (&item.act, &item.entry.expect, &item.entry.target) {
-        (Act::Unsupported, Version::Uncovered { .. }, _) | (Act::Unsupported, _, Version::Uncovered { .. }) => {
-            Some(Stop::refused("uncovered", None))
-        }
+        (Act::Unsupported, Version::Uncovered { .. }, _)
+        | (Act::Unsupported, _, Version::Uncovered { .. }) => Some(Stop::refused("uncovered", None)),
         (Act::Unsupported, ..) => Some(Stop::failed("unsupported", "special files are not made anew")),
         _ => None,
     }
@@ -132,7 +134,11 @@ fn journal_of(hands: &Hands, request: &ApplyRequest, items: &[Item]) -> Journal 
 }
 
 /// The phases, from the first act to the final folder modes. A stop: nothing was swapped in, all can be put back.
-pub fn run(context: &Context<'_>, items: &mut [Item], file: &mut JournalFile) -> std::result::Result<(), Stop> {
+pub fn run(
+    context: &Context<'_>,
+    items: &mut [Item],
+    file: &mut JournalFile,
+) -> std::result::Result<(), Stop> {
     before_swaps(context, items, file)?;
     swap_all(context, items);
     folders::finish(context, items);
@@ -140,9 +146,16 @@ pub fn run(context: &Context<'_>, items: &mut [Item], file: &mut JournalFile) ->
 }
 
 /// All that can still be put back as a whole. A stop ends the operation.
-fn before_swaps(context: &Context<'_>, items: &mut [Item], file: &mut JournalFile) -> std::result::Result<(), Stop> {
+fn before_swaps(
+    context: &Context<'_>,
+    items: &mut [Item],
+    file: &mut JournalFile,
+) -> std::result::Result<(), Stop> {
     let go_on = || match context.work.cancel.is_cancelled() {
-        true => Err(Stop::failed("cancelled", "cancelled before anything was swapped in")),
+        true => Err(Stop::failed(
+            "cancelled",
+            "cancelled before anything was swapped in",
+        )),
         false => Ok(()),
     };
     go_on()?;
@@ -152,7 +165,9 @@ fn before_swaps(context: &Context<'_>, items: &mut [Item], file: &mut JournalFil
     folders::make(context, items);
     go_on()?;
     let files = items.iter().filter(|i| i.open() && i.act.swaps()).count();
-    let links = items.iter().any(|i| i.open() && matches!(i.entry.target, Version::Symlink { .. }));
+    let links = items
+        .iter()
+        .any(|i| i.open() && matches!(i.entry.target, Version::Symlink { .. }));
     let sync_each = files <= SYNC_EACH && !links;
     in_parallel(items, |folders, item| {
         if item.open() && item.act.swaps() && !context.work.cancel.is_cancelled() {
@@ -174,7 +189,11 @@ fn before_swaps(context: &Context<'_>, items: &mut [Item], file: &mut JournalFil
 /// The new files are on the disk, and the journal knows them, before the first one is swapped in: a swap whose file
 /// isn't synced leaves an empty file at power loss.
 fn barrier(context: &Context<'_>, items: &[Item], file: &mut JournalFile, synced: bool) -> Result<()> {
-    let temps: Vec<_> = items.iter().filter(|i| i.open()).filter_map(|i| Some((i.index, i.prepared?))).collect();
+    let temps: Vec<_> = items
+        .iter()
+        .filter(|i| i.open())
+        .filter_map(|i| Some((i.index, i.prepared?)))
+        .collect();
     if temps.is_empty() {
         return Ok(());
     }
@@ -240,12 +259,17 @@ fn verify(
 /// Before the first swap the whole operation can be taken back, as after a crash: every entry that was not stopped on
 /// its own ends as it began.
 fn put_all_back(context: &Context<'_>, items: &mut [Item], stop: &Stop) {
-    let mut begun: Vec<&mut Item> = items.iter_mut().filter(|i| !matches!(i.result, Some(Err(_)))).collect();
+    let mut begun: Vec<&mut Item> = items
+        .iter_mut()
+        .filter(|i| !matches!(i.result, Some(Err(_))))
+        .collect();
     let states = roll_back::roll_back(context, &mut begun, false);
     for (item, state) in begun.into_iter().zip(states) {
         item.stop(match state.state {
             PathState::Old => stop.clone(),
-            _ => stop.clone().with_detail(format!("{}; not put back: {}", stop.detail, state.detail)),
+            _ => stop
+                .clone()
+                .with_detail(format!("{}; not put back: {}", stop.detail, state.detail)),
         });
     }
 }
@@ -259,7 +283,10 @@ fn sync_names(context: &Context<'_>, items: &mut [Item]) {
     let whole = || rustix::fs::syncfs(context.root.fd()).and_then(|()| context.trash.sync());
     let each = || -> leaf::Sys<()> {
         for folder in &folders {
-            let open = context.root.folder(folder).map_err(|_| rustix::io::Errno::NOENT)?;
+            let open = context
+                .root
+                .folder(folder)
+                .map_err(|_| rustix::io::Errno::NOENT)?;
             leaf::sync_folder(open.dir.as_fd())?;
         }
         context.trash.sync()

@@ -57,7 +57,9 @@ pub fn with_parent(
 ) -> Result<(), Stop> {
     match folders.of(context.root, &item.entry.path) {
         Ok(parent) => act(context, parent, item),
-        Err(WalkError::Missing) if item.entry.expect != Version::Absent => Err(Stop::changed(Version::Absent)),
+        Err(WalkError::Missing) if item.entry.expect != Version::Absent => {
+            Err(Stop::changed(Version::Absent))
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -87,9 +89,12 @@ fn look_again(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result
 
 fn remove_folder(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(), Stop> {
     let dir = parent.dir.as_fd();
-    let found = At { dir, name: item.name() }
-        .look(context.store)
-        .map_err(|errno| Stop::errno("look at the folder", errno))?;
+    let found = At {
+        dir,
+        name: item.name(),
+    }
+    .look(context.store)
+    .map_err(|errno| Stop::errno("look at the folder", errno))?;
     let loosened = item.folder.is_some() && found.id() == item.folder;
     if found.version != item.entry.expect && !(loosened && matches!(found.version, Version::Dir { .. })) {
         return Err(Stop::changed(found.version));

@@ -52,7 +52,10 @@ struct Tally {
 
 /// Rounds a cell. The nightly run sets more.
 fn rounds() -> usize {
-    std::env::var("TAKEBACK_STRESS_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(200)
+    std::env::var("TAKEBACK_STRESS_ROUNDS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(200)
 }
 
 struct Random(u64);
@@ -79,14 +82,23 @@ fn filled(token: &str) -> String {
 
 /// A writer that is ready: what it needs open is open. Answers whether it wrote.
 fn arm(writer: Writer, path: PathBuf, token: String, task: Task) -> Box<dyn FnOnce() -> bool + Send> {
-    let open = |truncate| std::fs::OpenOptions::new().write(true).truncate(truncate).open(&path);
+    let open = |truncate| {
+        std::fs::OpenOptions::new()
+            .write(true)
+            .truncate(truncate)
+            .open(&path)
+    };
     match (writer, task) {
         (Writer::OpenBefore, Task::Replace | Task::Delete) => {
             let file = open(false).unwrap();
             Box::new(move || file.write_all_at(token.as_bytes(), 0).is_ok())
         }
         (Writer::Mapped, Task::Replace | Task::Delete) => {
-            let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+            let file = std::fs::OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(&path)
+                .unwrap();
             // SAFETY: nobody truncates this file, so its page stays; the other side only reads whole files.
             let mut map = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
             map[0] = b'A';
@@ -97,16 +109,26 @@ fn arm(writer: Writer, path: PathBuf, token: String, task: Task) -> Box<dyn FnOn
         }
         (Writer::RenameOver | Writer::TwoAtOnce, _) => Box::new(move || rename_over(&path, &token, "w")),
         (Writer::Truncate, _) | (Writer::Mapped, _) => Box::new(move || {
-            let made = std::fs::OpenOptions::new().write(true).create(true).truncate(true).open(&path);
-            made.and_then(|file| file.write_all_at(token.as_bytes(), 0)).is_ok()
+            let made = std::fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&path);
+            made.and_then(|file| file.write_all_at(token.as_bytes(), 0))
+                .is_ok()
         }),
         (Writer::OpenBefore, Task::Recreate) => Box::new(move || {
-            let made = std::fs::OpenOptions::new().write(true).create_new(true).open(&path);
-            made.and_then(|file| file.write_all_at(token.as_bytes(), 0)).is_ok()
+            let made = std::fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(&path);
+            made.and_then(|file| file.write_all_at(token.as_bytes(), 0))
+                .is_ok()
         }),
         (Writer::InPlace, _) => Box::new(move || {
             let made = std::fs::OpenOptions::new().write(true).open(&path);
-            made.and_then(|file| file.write_all_at(token.as_bytes(), 0)).is_ok()
+            made.and_then(|file| file.write_all_at(token.as_bytes(), 0))
+                .is_ok()
         }),
     }
 }
@@ -159,7 +181,9 @@ fn check_then_act(kit: &Kit, task: Task) -> Result<(), Stop> {
 
 fn trash_holds(kit: &Kit, token: &str) -> bool {
     let names = std::fs::read_dir(kit.base.join("trash")).unwrap();
-    names.flatten().any(|e| std::fs::read_to_string(e.path()).is_ok_and(|bytes| bytes == token))
+    names
+        .flatten()
+        .any(|e| std::fs::read_to_string(e.path()).is_ok_and(|bytes| bytes == token))
 }
 
 fn clear(kit: &Kit) {
@@ -225,7 +249,11 @@ fn burst(kit: &Kit, token: &str, stem: &'static str) -> Box<dyn FnOnce() -> bool
 
 fn count(kit: &Kit, tally: &mut Tally, (tokens, writer): (&[String], Writer), (done, wrote): (bool, bool)) {
     let found = std::fs::read_to_string(kit.path("f")).unwrap_or_default();
-    let tokens = if writer == Writer::TwoAtOnce { tokens } else { &tokens[..1] };
+    let tokens = if writer == Writer::TwoAtOnce {
+        tokens
+    } else {
+        &tokens[..1]
+    };
     tally.refused += usize::from(!done);
     if !wrote || tokens.contains(&found) {
         return;
@@ -244,7 +272,11 @@ fn no_loss(task: Task, exchange: bool) {
     for writer in WRITERS {
         let tally = cell(&kit, writer, task, true);
         println!("{task:?} {writer:?} {tally:?}");
-        assert_eq!((tally.lost, tally.silent), (0, 0), "{task:?} against {writer:?}: {tally:?}");
+        assert_eq!(
+            (tally.lost, tally.silent),
+            (0, 0),
+            "{task:?} against {writer:?}: {tally:?}"
+        );
     }
 }
 

@@ -18,7 +18,10 @@ use crate::wire::Version;
 /// Looks at the path and writes the temp. `sync`: make it durable here, where there are too few for one barrier.
 pub fn prepare(context: &Context<'_>, parent: &Parent, item: &mut Item, sync: bool) -> Result<(), Stop> {
     let dir = parent.dir.as_fd();
-    let at = At { dir, name: item.name() };
+    let at = At {
+        dir,
+        name: item.name(),
+    };
     let found = check(at, &item.entry.expect, context.store)?;
     if item.act == Act::Replace && found.links() > 1 {
         item.note("hardlink-broken");
@@ -74,7 +77,9 @@ fn write_file(
 }
 
 fn copy_attributes(parent: &Parent, item: &mut Item, temp: &impl AsFd, mode: u32) {
-    let Some(seen) = item.seen.filter(|s| leaf::kind(s) == crate::wire::FileKind::File) else { return };
+    let Some(seen) = item.seen.filter(|s| leaf::kind(s) == crate::wire::FileKind::File) else {
+        return;
+    };
     if !attributes::copy_owner(temp.as_fd(), &seen).unwrap_or(false) {
         item.note("owner-not-kept");
     }
@@ -90,7 +95,8 @@ pub fn change_mode(context: &Context<'_>, parent: &Parent, item: &mut Item) -> R
         dir: parent.dir.as_fd(),
         name: item.name(),
     };
-    let (Version::File { mode: new, .. }, Version::File { mode: old, .. }) = (&item.entry.target, &item.entry.expect)
+    let (Version::File { mode: new, .. }, Version::File { mode: old, .. }) =
+        (&item.entry.target, &item.entry.expect)
     else {
         return Err(Stop::failed("unsupported", "not a file"));
     };
@@ -101,14 +107,16 @@ pub fn change_mode(context: &Context<'_>, parent: &Parent, item: &mut Item) -> R
         return Err(changed(at, context));
     }
     attributes::set_mode(open.fd.as_fd(), *new).map_err(stopped)?;
-    let still = leaf::stat(at.dir, at.name).map_err(stopped)?;
-    let here = context.root.still_at(crate::path::names::split(item.path()).0, parent.id);
-    if still.map(|s| FileId::of(&s)) == found.id() && here {
+    let still = leaf::stat(at.dir, at.name).map(|found| found.map(|s| FileId::of(&s)));
+    let here = context
+        .root
+        .still_at(crate::path::names::split(item.path()).0, parent.id);
+    if still == Ok(found.id()) && here {
         return Ok(());
     }
-    // Another file took the name: the one that left gets its bits back.
+    // Another file took the name, or nobody knows: the one that was changed gets its bits back.
     attributes::set_mode(open.fd.as_fd(), *old).map_err(stopped)?;
-    Err(changed(at, context))
+    Err(still.err().map_or_else(|| changed(at, context), stopped))
 }
 
 fn changed(at: At<'_>, context: &Context<'_>) -> Stop {
@@ -132,5 +140,8 @@ pub fn recheck(context: &Context<'_>, parent: &Parent, item: &Item) -> Result<()
     if now.as_ref().map(key) == item.seen.as_ref().map(key) {
         return Ok(());
     }
-    judge(&look(dir, item.name(), context.store).map_err(stopped)?, &item.entry.expect)
+    judge(
+        &look(dir, item.name(), context.store).map_err(stopped)?,
+        &item.entry.expect,
+    )
 }

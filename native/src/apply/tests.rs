@@ -62,7 +62,10 @@ fn every_kind_that_is_not_the_expected_one_is_refused_and_stays() {
     let target = kit.text("target");
     for (i, disk) in kinds.iter().enumerate() {
         for (j, expect) in kinds.iter().enumerate().filter(|(j, _)| *j != i) {
-            for (k, to) in [Version::Absent, target.clone(), link("t"), dir(0o711)].into_iter().enumerate() {
+            for (k, to) in [Version::Absent, target.clone(), link("t"), dir(0o711)]
+                .into_iter()
+                .enumerate()
+            {
                 let path = format!("p{i}-{j}-{k}");
                 lay(&kit, &path, disk);
                 let outcome = kit.one(&path, expect.clone(), to.clone());
@@ -119,7 +122,12 @@ fn an_open_writer_is_refused_for_replace_and_delete() {
     let kit = Kit::new();
     kit.write("a", "old");
     kit.write("b", "old");
-    let open = |name| std::fs::OpenOptions::new().append(true).open(kit.path(name)).unwrap();
+    let open = |name| {
+        std::fs::OpenOptions::new()
+            .append(true)
+            .open(kit.path(name))
+            .unwrap()
+    };
     let writers = [open("a"), open("b")];
     for target in [kit.text("new"), Version::Absent] {
         let name = if target == Version::Absent { "a" } else { "b" };
@@ -140,7 +148,10 @@ fn a_mode_only_entry_keeps_inode_and_mtime() {
     let after = kit.path("run.sh").metadata().unwrap();
     assert_eq!(told(&outcome), DONE);
     assert_eq!(kit.mode("run.sh"), 0o755);
-    assert_eq!((before.ino(), before.mtime_nsec()), (after.ino(), after.mtime_nsec()));
+    assert_eq!(
+        (before.ino(), before.mtime_nsec()),
+        (after.ino(), after.mtime_nsec())
+    );
 }
 
 #[test]
@@ -161,7 +172,10 @@ fn a_broken_hard_link_is_noted_and_its_other_name_keeps_the_old_bytes() {
     std::fs::hard_link(kit.path("a"), kit.path("b")).unwrap();
     let outcome = kit.one("a", kit.text("old"), kit.text("new"));
     assert_eq!(outcome.note, "hardlink-broken");
-    assert_eq!((kit.read("a"), kit.read("b")), ("new".to_string(), "old".to_string()));
+    assert_eq!(
+        (kit.read("a"), kit.read("b")),
+        ("new".to_string(), "old".to_string())
+    );
 }
 
 #[test]
@@ -183,7 +197,10 @@ fn a_session_folder_goes_with_its_files_and_one_that_holds_others_stays() {
     ]);
     let told: Vec<_> = outcomes.iter().map(told).collect();
     assert_eq!(told, [DONE, DONE, DONE, (Status::Skipped, "not-empty"), DONE]);
-    assert_eq!(kit.tree().into_iter().map(|(p, _)| p).collect::<Vec<_>>(), ["k", "k/yours"]);
+    assert_eq!(
+        kit.tree().into_iter().map(|(p, _)| p).collect::<Vec<_>>(),
+        ["k", "k/yours"]
+    );
 }
 
 #[test]
@@ -198,7 +215,10 @@ fn a_folder_gives_way_to_a_file_only_when_empty_after_the_deletions() {
         entry("d/x", kit.text("x"), Version::Absent),
         entry("k", dir(0o755), kit.text("file")),
     ]);
-    assert_eq!(outcomes.iter().map(told).collect::<Vec<_>>(), [DONE, DONE, (Status::Refused, "not-empty")]);
+    assert_eq!(
+        outcomes.iter().map(told).collect::<Vec<_>>(),
+        [DONE, DONE, (Status::Refused, "not-empty")]
+    );
     assert_eq!(kit.read("d"), "file");
     assert_eq!(kit.read("k/x"), "x");
 }
@@ -219,7 +239,10 @@ fn a_symlink_in_place_of_a_folder_gives_way_to_the_folder_and_its_files() {
     assert!(outcomes.iter().all(|o| told(o) == DONE), "{outcomes:?}");
     assert_eq!(std::fs::read_to_string(out.join("t.txt")).unwrap(), "host");
     assert!(!out.join("f").exists());
-    assert_eq!((kit.read("t.txt"), kit.read("d/f")), ("in".to_string(), "in".to_string()));
+    assert_eq!(
+        (kit.read("t.txt"), kit.read("d/f")),
+        ("in".to_string(), "in".to_string())
+    );
 }
 
 #[test]
@@ -229,11 +252,17 @@ fn nothing_is_followed_where_a_folder_of_the_walk_became_a_link() {
     std::fs::create_dir(&out).unwrap();
     std::fs::write(out.join("f"), "host").unwrap();
     kit.symlink("../out", "d");
-    for (expect, target) in [(kit.text("host"), kit.text("new")), (kit.text("host"), Version::Absent)] {
+    for (expect, target) in [
+        (kit.text("host"), kit.text("new")),
+        (kit.text("host"), Version::Absent),
+    ] {
         let outcome = kit.one("d/f", expect, target);
         assert_eq!(told(&outcome), (Status::Failed, "walk-failed"));
     }
-    assert_eq!(told(&kit.one("d/g", Version::Absent, kit.text("new"))), (Status::Failed, "walk-failed"));
+    assert_eq!(
+        told(&kit.one("d/g", Version::Absent, kit.text("new"))),
+        (Status::Failed, "walk-failed")
+    );
     assert_eq!(std::fs::read_to_string(out.join("f")).unwrap(), "host");
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 1);
 }
@@ -247,7 +276,10 @@ fn folders_are_made_top_down_and_get_their_modes_last() {
         entry("a/b/c", Version::Absent, kit.file("x", 0o444)),
     ]);
     assert!(outcomes.iter().all(|o| told(o) == DONE), "{outcomes:?}");
-    assert_eq!((kit.mode("a"), kit.mode("a/b"), kit.mode("a/b/c")), (0o555, 0o500, 0o444));
+    assert_eq!(
+        (kit.mode("a"), kit.mode("a/b"), kit.mode("a/b/c")),
+        (0o555, 0o500, 0o444)
+    );
 }
 
 #[test]
@@ -258,19 +290,32 @@ fn children_of_a_folder_that_could_not_be_made_fail_too() {
         entry("a", Version::Absent, dir(0o755)),
         entry("a/b", Version::Absent, kit.text("x")),
     ]);
-    assert_eq!(outcomes.iter().map(told).collect::<Vec<_>>(), [CHANGED, (Status::Failed, "walk-failed")]);
+    assert_eq!(
+        outcomes.iter().map(told).collect::<Vec<_>>(),
+        [CHANGED, (Status::Failed, "walk-failed")]
+    );
     assert_eq!(kit.read("a"), "foreign");
 }
 
 #[test]
 fn a_fifo_is_moved_aside_and_never_opened() {
     let kit = Kit::new();
-    let made = rustix::fs::mkfifoat(kit.hands.root.fd(), "pipe", rustix::fs::Mode::from_raw_mode(0o644));
+    let made = rustix::fs::mkfifoat(
+        kit.hands.root.fd(),
+        "pipe",
+        rustix::fs::Mode::from_raw_mode(0o644),
+    );
     made.unwrap();
     let ino = kit.path("pipe").metadata().unwrap().ino();
     let kind = SpecialType::Fifo;
-    assert_eq!(told(&kit.one("pipe", Version::Special { kind, ino: ino + 1 }, Version::Absent)), CHANGED);
-    assert_eq!(told(&kit.one("pipe", Version::Special { kind, ino }, Version::Absent)), DONE);
+    assert_eq!(
+        told(&kit.one("pipe", Version::Special { kind, ino: ino + 1 }, Version::Absent)),
+        CHANGED
+    );
+    assert_eq!(
+        told(&kit.one("pipe", Version::Special { kind, ino }, Version::Absent)),
+        DONE
+    );
     assert!(!kit.exists("pipe"));
     let again = kit.one("pipe", Version::Absent, Version::Special { kind, ino });
     assert_eq!(told(&again), (Status::Failed, "unsupported"));
@@ -308,7 +353,10 @@ fn a_cancelled_apply_puts_everything_back() {
         entry("n", Version::Absent, dir(0o755)),
     ];
     let outcomes = apply(&kit.hands, kit.request(entries), &work).unwrap();
-    assert!(outcomes.iter().all(|o| told(o) == (Status::Failed, "cancelled")), "{outcomes:?}");
+    assert!(
+        outcomes.iter().all(|o| told(o) == (Status::Failed, "cancelled")),
+        "{outcomes:?}"
+    );
     assert_eq!(kit.tree(), before);
 }
 
@@ -330,12 +378,20 @@ fn full_durability_gives_the_same_tree_and_many_files_use_both_cores() {
     for i in 0..200 {
         let path = format!("f{i:03}");
         kit.write(&path, &format!("old {i}"));
-        entries.push(entry(&path, kit.text(&format!("old {i}")), kit.text(&format!("new {i}"))));
+        entries.push(entry(
+            &path,
+            kit.text(&format!("old {i}")),
+            kit.text(&format!("new {i}")),
+        ));
     }
     let mut request = kit.request(entries);
     request.durability = Durability::Full;
     let outcomes = apply(&kit.hands, request, &Work::default()).unwrap();
-    assert!(outcomes.iter().all(|o| told(o) == DONE), "{:?}", outcomes.iter().find(|o| told(o) != DONE));
+    assert!(
+        outcomes.iter().all(|o| told(o) == DONE),
+        "{:?}",
+        outcomes.iter().find(|o| told(o) != DONE)
+    );
     assert!((0..200).all(|i| kit.read(&format!("f{i:03}")) == format!("new {i}")));
     assert_eq!(kit.trashed().len(), 200);
 }
@@ -370,5 +426,8 @@ fn without_an_exchange_the_take_out_rung_gives_the_same_trees_and_says_so() {
         }
     }
     kit.write("f", "old");
-    assert_eq!(kit.one("f", kit.text("old"), kit.text("new")).note, "guard:take-out+link");
+    assert_eq!(
+        kit.one("f", kit.text("old"), kit.text("new")).note,
+        "guard:take-out+link"
+    );
 }

@@ -106,7 +106,10 @@ impl NativeHands {
             let trash = Trash::open(&hands.root, &trash)?;
             let emptied = empty::empty(&trash, &hands.store, &Work::default())?;
             let mut writer = Writer::new();
-            writer.u64(emptied.freed).u64(emptied.kept).count(emptied.late.len());
+            writer
+                .u64(emptied.freed)
+                .u64(emptied.kept)
+                .count(emptied.late.len());
             for (name, hash) in &emptied.late {
                 writer.bytes(name).raw(hash);
             }
@@ -206,7 +209,11 @@ fn write_peeks(peeks: &[Peek]) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.count(peeks.len());
     for peek in peeks {
-        writer.bytes(&peek.path).version(&peek.version).u64(peek.ino).u32(peek.nlink);
+        writer
+            .bytes(&peek.path)
+            .version(&peek.version)
+            .u64(peek.ino)
+            .u32(peek.nlink);
         writer.u8(match peek.open_for_write {
             Some(false) => 0,
             Some(true) => 1,
@@ -228,7 +235,9 @@ fn write_outcomes(outcomes: &[Outcome]) -> Vec<u8> {
     writer.count(outcomes.len());
     for outcome in outcomes {
         writer.bytes(&outcome.path).u8(outcome.status as u8);
-        writer.bytes(outcome.reason.as_bytes()).bytes(outcome.detail.as_bytes());
+        writer
+            .bytes(outcome.reason.as_bytes())
+            .bytes(outcome.detail.as_bytes());
         writer.u8(u8::from(outcome.found.is_some()));
         if let Some(found) = &outcome.found {
             writer.version(found);
@@ -242,7 +251,10 @@ fn write_recovered(recovered: &Recovered) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.raw(&recovered.operation).count(recovered.paths.len());
     for (path, settled) in &recovered.paths {
-        writer.bytes(path).u8(settled.state as u8).bytes(settled.detail.as_bytes());
+        writer
+            .bytes(path)
+            .u8(settled.state as u8)
+            .bytes(settled.detail.as_bytes());
     }
     writer.done()
 }

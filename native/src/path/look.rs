@@ -187,13 +187,21 @@ pub struct OpenFile {
 impl OpenFile {
     pub fn open(dir: BorrowedFd<'_>, name: &[u8]) -> Sys<Self> {
         let (fd, stat) = leaf::open_file(dir, name)?;
-        Ok(OpenFile { fd, stat, lease: None })
+        Ok(OpenFile {
+            fd,
+            stat,
+            lease: None,
+        })
     }
 
     /// Takes a descriptor that was opened otherwise.
     pub fn of(fd: OwnedFd) -> Sys<Self> {
         let stat = rustix::fs::fstat(&fd)?;
-        Ok(OpenFile { fd, stat, lease: None })
+        Ok(OpenFile {
+            fd,
+            stat,
+            lease: None,
+        })
     }
 
     /// Asks for a read lease. What came of it: [`OpenFile::writer`].

@@ -17,6 +17,8 @@ use rustix::io::Errno;
 
 use crate::error::{Code, EngineError, IoContext, Result};
 
+#[cfg(test)]
+pub mod faults;
 pub mod leaf;
 pub mod look;
 pub mod names;
@@ -83,9 +85,10 @@ impl Root {
     pub fn open(path: &Path, resolver: Resolver) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
-            Errno::NOENT | Errno::NOTDIR | Errno::LOOP => {
-                EngineError::new(Code::RootChanged, format!("{} is not a folder any more", path.display()))
-            }
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP => EngineError::new(
+                Code::RootChanged,
+                format!("{} is not a folder any more", path.display()),
+            ),
             other => EngineError::io(&format!("open the root {}", path.display()), other),
         })?;
         let id = identity(fd.as_fd()).doing("stat the root")?;
@@ -210,8 +213,10 @@ impl FileId {
 
 fn openat2_folder(from: BorrowedFd<'_>, path: &[u8]) -> std::result::Result<OwnedFd, WalkError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let resolve =
-        ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
+    let resolve = ResolveFlags::BENEATH
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_XDEV
+        | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..RETRIES {
         match rustix::fs::openat2(from, path, flags, Mode::empty(), resolve) {
             // Somebody renames folders: the kernel can't tell whether the walk stayed below. Walk again.

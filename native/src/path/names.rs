@@ -79,7 +79,9 @@ mod tests {
 
     #[test]
     fn a_path_with_a_part_that_no_file_has_is_refused() {
-        for bad in ["", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "a/.", "./a", "a\0b"] {
+        for bad in [
+            "", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "a/.", "./a", "a\0b",
+        ] {
             assert_eq!(check(bad.as_bytes()), Err(WalkError::BadName), "{bad:?}");
         }
         for good in ["a", "a/b", "...", "a/..b", "\u{fffd}", "a\\b"] {
@@ -90,7 +92,17 @@ mod tests {
 
     #[test]
     fn every_spelling_of_git_that_a_file_system_folds_is_git() {
-        for name in [".git", ".GIT", ".Git.", ".git ", ".gi\u{200c}T", ".GiT\u{200f}", "git~1", "GIT~1", ".\u{feff}git"] {
+        for name in [
+            ".git",
+            ".GIT",
+            ".Git.",
+            ".git ",
+            ".gi\u{200c}T",
+            ".GiT\u{200f}",
+            "git~1",
+            "GIT~1",
+            ".\u{feff}git",
+        ] {
             assert!(is_git(name.as_bytes()), "{name:?}");
         }
         for name in [".gitignore", "git", ".github", ".git2", "x.git", ".gitmodules"] {
@@ -103,7 +115,14 @@ mod tests {
         for name in [".env", ".env.local", ".env.production"] {
             assert!(is_secret(name.as_bytes()), "{name}");
         }
-        for name in [".env.example", ".env.local.sample", ".env.template", ".envrc", "env", "a.env"] {
+        for name in [
+            ".env.example",
+            ".env.local.sample",
+            ".env.template",
+            ".envrc",
+            "env",
+            "a.env",
+        ] {
             assert!(!is_secret(name.as_bytes()), "{name}");
         }
     }

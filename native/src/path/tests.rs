@@ -36,7 +36,10 @@ fn a_walk_ends_at_what_is_no_folder_of_the_tree() {
         symlink(target, root.join(name)).unwrap();
         name
     });
-    let mut rows: Vec<(String, WalkError)> = links.iter().map(|l| (format!("{l}/x"), WalkError::NotFolder)).collect();
+    let mut rows: Vec<(String, WalkError)> = links
+        .iter()
+        .map(|l| (format!("{l}/x"), WalkError::NotFolder))
+        .collect();
     rows.extend(links.iter().map(|l| (format!("{l}/e/x"), WalkError::NotFolder)));
     for (path, error) in [
         ("file/x", WalkError::NotFolder),
@@ -56,7 +59,11 @@ fn a_walk_ends_at_what_is_no_folder_of_the_tree() {
     for resolver in BOTH {
         let root = Root::open(&root, resolver).unwrap();
         for (path, error) in &rows {
-            assert_eq!(root.parent(path.as_bytes()).unwrap_err(), *error, "{resolver:?} {path:?}");
+            assert_eq!(
+                root.parent(path.as_bytes()).unwrap_err(),
+                *error,
+                "{resolver:?} {path:?}"
+            );
         }
         for path in ["x", "d/x", "d/e/x", "d/..x", "d/e/...", "d/e/\u{fffd}"] {
             assert!(root.parent(path.as_bytes()).is_ok(), "{resolver:?} {path:?}");
@@ -73,7 +80,11 @@ fn a_mount_below_the_root_is_not_entered() {
     }
     for resolver in BOTH {
         let root = Root::open(std::path::Path::new("/dev"), resolver).unwrap();
-        assert_eq!(root.parent(b"shm/x").unwrap_err(), WalkError::Mount, "{resolver:?}");
+        assert_eq!(
+            root.parent(b"shm/x").unwrap_err(),
+            WalkError::Mount,
+            "{resolver:?}"
+        );
     }
 }
 
@@ -90,7 +101,11 @@ fn a_path_longer_than_path_max_is_walked_in_pieces() {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => panic!("{errno}"),
             }
-            path = if path.is_empty() { part.clone() } else { format!("{path}/{part}") };
+            path = if path.is_empty() {
+                part.clone()
+            } else {
+                format!("{path}/{part}")
+            };
         }
         assert_eq!(path.len(), 6029);
         assert!(root.folder(path.as_bytes()).is_ok(), "{resolver:?}");
@@ -118,7 +133,9 @@ fn a_folder_swapped_with_a_link_never_leads_outside() {
                         assert_eq!(parent.id, inside, "{resolver:?} round {round}");
                         found[0] += 1;
                         if round % 64 == 0 {
-                            drop(leaf::create_file(parent.dir.as_fd(), format!("{round}").as_bytes()).unwrap());
+                            drop(
+                                leaf::create_file(parent.dir.as_fd(), format!("{round}").as_bytes()).unwrap(),
+                            );
                         }
                     }
                     Err(WalkError::NotFolder | WalkError::Io(Errno::AGAIN)) => found[1] += 1,
@@ -127,7 +144,11 @@ fn a_folder_swapped_with_a_link_never_leads_outside() {
             }
             stop.store(true, Ordering::Relaxed);
         });
-        assert_eq!(std::fs::read_dir(dir.path().join("out/e")).unwrap().count(), 0, "{resolver:?}");
+        assert_eq!(
+            std::fs::read_dir(dir.path().join("out/e")).unwrap().count(),
+            0,
+            "{resolver:?}"
+        );
         assert!(found[0] > 0 && found[1] > 0, "the attack was on: {found:?}");
     }
 }
@@ -165,7 +186,10 @@ fn a_lease_tells_of_writers_and_of_those_that_come_while_we_read() {
         open.lease();
         open
     };
-    let writer = std::fs::OpenOptions::new().append(true).open(path.join("file")).unwrap();
+    let writer = std::fs::OpenOptions::new()
+        .append(true)
+        .open(path.join("file"))
+        .unwrap();
     assert_eq!(leased().writer(), Writer::Open);
     drop(writer);
     let held = leased();
@@ -193,5 +217,8 @@ fn chmod_of_a_folder_keeps_its_setgid_bit_and_follows_no_link() {
     symlink("../out", path.join("l")).unwrap();
     let out = FileId::of(&rustix::fs::stat(dir.path().join("out")).unwrap());
     assert!(leaf::chmod_folder(root.fd(), b"l", out, 0o777).is_err());
-    assert!(leaf::chmod_folder(root.fd(), b"d", out, 0o777).is_err(), "another folder than the expected one");
+    assert!(
+        leaf::chmod_folder(root.fd(), b"d", out, 0o777).is_err(),
+        "another folder than the expected one"
+    );
 }

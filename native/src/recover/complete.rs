@@ -30,8 +30,11 @@ pub fn complete(
     for (item, out) in items.iter_mut().zip(&mut out) {
         let next = match context.root.parent(item.path()) {
             Ok(parent) => judge_begun(context, &parent, (item, swapping)),
-            // Made by this operation, perhaps not yet.
-            Err(WalkError::Missing) => Next::From(Version::Absent),
+            // Its folder went as the plan has it, or is still to be made.
+            Err(WalkError::Missing | WalkError::NotFolder) if item.entry.target == Version::Absent => {
+                Next::Settled(Settled::at(PathState::New))
+            }
+            Err(WalkError::Missing) if item.entry.expect == Version::Absent => Next::From(Version::Absent),
             Err(error) => Next::Settled(Settled::neither(error.to_string())),
         };
         match next {
@@ -48,17 +51,34 @@ pub fn complete(
             Some(Err(stop)) => format!("{} {}", stop.reason, stop.detail).trim().to_string(),
             _ => String::new(),
         };
-        let fault = matches!(&item.result, Some(Err(stop)) if stop.status == apply::Status::Failed);
+        let fault = matches!(&item.result, Some(Err(stop)) if is_fault(stop));
         let original = &items[index];
         let state = match parent {
             Ok(parent) => now(context, &parent, original),
-            Err(_) if original.entry.target == Version::Absent => Settled::at(PathState::New),
+            Err(WalkError::Missing | WalkError::NotFolder) if original.entry.target == Version::Absent => {
+                Settled::at(PathState::New)
+            }
             Err(error) => Settled::neither(error.to_string()),
         };
-        out[index] = Some(Settled { detail, fault, ..state });
+        out[index] = Some(Settled {
+            detail,
+            fault,
+            ..state
+        });
     }
     let unreached = || Settled::fault("recovery did not reach it");
-    Ok(out.into_iter().map(|settled| settled.unwrap_or_else(unreached)).collect())
+    Ok(out
+        .into_iter()
+        .map(|settled| settled.unwrap_or_else(unreached))
+        .collect())
+}
+
+/// The system's, and perhaps gone next time; not somebody's content.
+fn is_fault(stop: &Stop) -> bool {
+    matches!(
+        stop.reason,
+        "io-error" | "no-space" | "permission-denied" | "blob-missing" | "blob-corrupt"
+    )
 }
 
 fn rest_of(item: &Item, from: Version) -> Item {
@@ -99,8 +119,8 @@ fn judge_begun(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut I
         // Taken out, and the new thing not put there yet.
         (_, Version::Absent) if taken || item.act == Act::ReplaceFolder => Next::From(Version::Absent),
         // A folder that we made or loosened, without its final mode.
-        (Version::Absent | Version::Dir { .. }, Version::Dir { mode })
-            if matches!(item.entry.target, Version::Dir { .. }) && mode & 0o700 == 0o700 && interim(item, *mode) =>
+        (expect, Version::Dir { mode })
+            if interim(item, *mode) && (taken || matches!(expect, Version::Absent | Version::Dir { .. })) =>
         {
             Next::From(look.version)
         }
@@ -113,14 +133,19 @@ fn interim(item: &Item, mode: u32) -> bool {
         Version::Dir { mode } => mode,
         _ => 0,
     };
-    let Version::Dir { mode: new } = item.entry.target else { return false };
+    let Version::Dir { mode: new } = item.entry.target else {
+        return false;
+    };
     mode == 0o700 || mode == 0o700 | (old & new & 0o077) || mode == old | 0o700
 }
 
 /// An exchange whose result nobody judged: right → the old thing goes to the trash; wrong → back. True: kept.
 fn settle_exchange(context: &Context<'_>, parent: &Parent, item: &Item, ours_at_path: bool) -> bool {
     let dir = parent.dir.as_fd();
-    let temp = At { dir, name: &item.temp };
+    let temp = At {
+        dir,
+        name: &item.temp,
+    };
     if !ours_at_path || guard::check(temp, &item.entry.expect, context.store).is_err() {
         bring_back_from_temp(context, parent, item, ours_at_path);
         return false;

@@ -103,7 +103,10 @@ pub fn recover(hands: &Hands, request: &RecoverRequest, work: &Work) -> Result<R
     };
     if stored.journal.owner.lives_elsewhere() {
         let pid = stored.journal.owner.pid;
-        return Err(EngineError::new(Code::Busy, format!("process {pid} still runs the operation")));
+        return Err(EngineError::new(
+            Code::Busy,
+            format!("process {pid} still runs the operation"),
+        ));
     }
     hands.root.check()?;
     same_root(hands, &stored.journal)?;

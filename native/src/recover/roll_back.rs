@@ -26,16 +26,23 @@ pub fn roll_back(context: &Context<'_>, items: &mut [&mut Item], swapping: bool)
     });
     let count = items.len();
     for at in (0..count).rev() {
-        each(context, &mut items[at..=at], &mut out[at..=at], |context, parent, item| {
-            undo_folder(context, parent, item)
-        });
+        each(
+            context,
+            &mut items[at..=at],
+            &mut out[at..=at],
+            |context, parent, item| undo_folder(context, parent, item),
+        );
     }
-    each(context, items, &mut out, |context, parent, item| undo_removal(context, parent, item));
+    each(context, items, &mut out, |context, parent, item| {
+        undo_removal(context, parent, item)
+    });
     for at in (0..count).rev() {
         finish_folder(context, items[at], &mut out[at]);
     }
     let unreached = || Settled::fault("recovery did not reach it");
-    out.into_iter().map(|settled| settled.unwrap_or_else(unreached)).collect()
+    out.into_iter()
+        .map(|settled| settled.unwrap_or_else(unreached))
+        .collect()
 }
 
 fn each(
@@ -53,6 +60,9 @@ fn each(
             // Its folder may come back in a later step.
             Err(WalkError::Missing) if !matches!(item.act, Act::MakeFolder | Act::Create) => None,
             Err(WalkError::Missing) => Some(Settled::at(PathState::Old)),
+            Err(WalkError::NotFolder) if item.entry.expect == Version::Absent => {
+                Some(Settled::at(PathState::Old))
+            }
             Err(WalkError::Io(errno)) => Some(Settled::fault(format!("the walk to it failed: {errno}"))),
             Err(error) => Some(Settled::neither(error.to_string())),
         };
@@ -143,7 +153,13 @@ pub fn drop_unswapped(dir: BorrowedFd<'_>, item: &Item) {
 /// What came out by exchange is under the temp's name.
 pub fn bring_back_from_temp(context: &Context<'_>, parent: &Parent, item: &Item, ours_at_path: bool) {
     let dir = parent.dir.as_fd();
-    let ends = (At { dir, name: &item.temp }, path_of(parent, item));
+    let ends = (
+        At {
+            dir,
+            name: &item.temp,
+        },
+        path_of(parent, item),
+    );
     if ours_at_path {
         let id = item.prepared;
         let version = item.entry.target.clone();
@@ -162,11 +178,18 @@ fn bring_back_from_trash(
     path: &Look,
 ) -> Option<Settled> {
     let dir = parent.dir.as_fd();
-    let kept = format!("what was there is kept in the trash as {}", String::from_utf8_lossy(&slot.name));
+    let kept = format!(
+        "what was there is kept in the trash as {}",
+        String::from_utf8_lossy(&slot.name)
+    );
     let fault = |errno| Some(Settled::fault(format!("put it back: {errno}")));
     let by_inode = item.prepared.is_some() && path.id() == item.prepared;
     if path.version == Version::Absent {
-        return context.trash.put_back(slot, dir, item.name()).err().and_then(fault);
+        return context
+            .trash
+            .put_back(slot, dir, item.name())
+            .err()
+            .and_then(fault);
     }
     let temp_free = matches!(leaf::stat(dir, &item.temp), Ok(None));
     if path.version == item.entry.expect || !(by_inode || (temp_free && path.version == item.entry.target)) {
@@ -177,7 +200,9 @@ fn bring_back_from_trash(
         });
     }
     if path.version != item.entry.target {
-        return Some(Settled::neither(format!("somebody wrote to the new file; {kept}")));
+        return Some(Settled::neither(format!(
+            "somebody wrote to the new file; {kept}"
+        )));
     }
     if let Err(errno) = context.trash.put_back(slot, dir, &item.temp) {
         return fault(errno);
@@ -195,7 +220,9 @@ fn back_without_exchange(context: &Context<'_>, parent: &Parent, item: &Item) ->
     let ours = [&item.trash[..], b"-new"].concat();
     let fault = |errno| Some(Settled::fault(format!("put it back: {errno}")));
     match context.trash.keep(dir, item.name(), &ours) {
-        Ok(_) => leaf::rename_new(dir, &item.temp, dir, item.name()).err().and_then(fault),
+        Ok(_) => leaf::rename_new(dir, &item.temp, dir, item.name())
+            .err()
+            .and_then(fault),
         Err(errno) => fault(errno),
     }
 }
@@ -266,7 +293,9 @@ fn undo_mode(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Settled
 /// Removes a folder that the operation made, if nobody put anything into it.
 fn undo_folder(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Option<Settled> {
     let dir = parent.dir.as_fd();
-    let Version::Dir { mode } = item.entry.target else { return None };
+    let Version::Dir { mode } = item.entry.target else {
+        return None;
+    };
     let made_here = match item.act {
         Act::MakeFolder => true,
         // Only what gave way to it proves that the folder is ours.
@@ -299,7 +328,10 @@ fn undo_removal(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Opti
             if let Err(errno) = leaf::make_folder(dir, item.name()) {
                 return Some(Settled::fault(format!("make the folder again: {errno}")));
             }
-            item.folder = leaf::stat(dir, item.name()).ok().flatten().map(|s| FileId::of(&s));
+            item.folder = leaf::stat(dir, item.name())
+                .ok()
+                .flatten()
+                .map(|s| FileId::of(&s));
         }
         return None;
     }
@@ -314,7 +346,10 @@ fn undo_removal(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Opti
     match context.trash.put_back(&slot, dir, item.name()) {
         Ok(()) => Some(now(context, parent, item)),
         Err(rustix::io::Errno::EXIST) => Some(Settled {
-            detail: format!("what was there is kept in the trash as {}", String::from_utf8_lossy(&slot.name)),
+            detail: format!(
+                "what was there is kept in the trash as {}",
+                String::from_utf8_lossy(&slot.name)
+            ),
             ..now(context, parent, item)
         }),
         Err(errno) => Some(Settled::fault(format!("put it back: {errno}"))),
@@ -331,8 +366,12 @@ fn loosen(context: &Context<'_>, items: &mut [&mut Item]) {
                 _ => None,
             })
             .collect();
-        let Ok(parent) = context.root.parent(item.path()) else { continue };
-        let Ok(Some(stat)) = leaf::stat(parent.dir.as_fd(), item.name()) else { continue };
+        let Ok(parent) = context.root.parent(item.path()) else {
+            continue;
+        };
+        let Ok(Some(stat)) = leaf::stat(parent.dir.as_fd(), item.name()) else {
+            continue;
+        };
         let mode = leaf::mode(&stat);
         if leaf::kind(&stat) == crate::wire::FileKind::Dir && modes.contains(&mode) && mode & OWNER != OWNER {
             let id = FileId::of(&stat);
@@ -345,8 +384,11 @@ fn loosen(context: &Context<'_>, items: &mut [&mut Item]) {
 
 /// Sets the old mode of folders that were there before.
 fn finish_folder(context: &Context<'_>, item: &mut Item, out: &mut Option<Settled>) {
-    let Version::Dir { mode: old } = item.entry.expect else { return };
-    if out.is_some() && item.folder.is_none() {
+    let Version::Dir { mode: old } = item.entry.expect else {
+        return;
+    };
+    let remade = item.act == Act::ReplaceFolder && matches!(out, Some(s) if s.state == PathState::Neither);
+    if out.is_some() && item.folder.is_none() && !remade {
         return;
     }
     let parent = match context.root.parent(item.path()) {
@@ -361,14 +403,24 @@ fn finish_folder(context: &Context<'_>, item: &mut Item, out: &mut Option<Settle
         Version::Dir { mode } => mode,
         _ => old,
     };
-    let known = [old, new, OWNER, old | OWNER, new | OWNER, OWNER | (old & new & 0o077)];
+    let known = [
+        old,
+        new,
+        OWNER,
+        old | OWNER,
+        new | OWNER,
+        OWNER | (old & new & 0o077),
+    ];
     let set = match leaf::stat(dir, item.name()) {
-        Ok(Some(stat)) if leaf::kind(&stat) == crate::wire::FileKind::Dir && known.contains(&leaf::mode(&stat)) => {
+        Ok(Some(stat))
+            if leaf::kind(&stat) == crate::wire::FileKind::Dir && known.contains(&leaf::mode(&stat)) =>
+        {
             match leaf::mode(&stat) == old {
                 true => Ok(()),
                 false => leaf::chmod_folder(dir, item.name(), FileId::of(&stat), old),
             }
         }
+        Ok(_) if remade => return,
         Ok(_) => Ok(()),
         Err(errno) => Err(errno),
     };

@@ -4,8 +4,8 @@
 //! `<operation>.kept` (a `versions` list of trash names) is written before an operation moves anything. A thing that no
 //! list names was nobody's expectation (a foreign file that lost its name to others in a race): it is stored and named.
 
-use std::os::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -163,7 +163,9 @@ impl Emptying<'_> {
 
     /// None: it stays. A full store is an error, all else a reason to keep the thing.
     fn take_in(&self, name: &[u8]) -> Result<Option<Version>> {
-        let Ok(Some(stat)) = leaf::stat(self.dir, name) else { return Ok(None) };
+        let Ok(Some(stat)) = leaf::stat(self.dir, name) else {
+            return Ok(None);
+        };
         match leaf::kind(&stat) {
             FileKind::File => {}
             // A link's text, a special file's kind, an empty folder's name: nothing else would be lost.
@@ -172,7 +174,9 @@ impl Emptying<'_> {
                 return Ok(look.ok().map(|look| look.version));
             }
         }
-        let Ok(mut open) = OpenFile::open(self.dir, name) else { return Ok(None) };
+        let Ok(mut open) = OpenFile::open(self.dir, name) else {
+            return Ok(None);
+        };
         open.lease();
         if open.writer() == Writer::Open {
             return Ok(None);
@@ -208,7 +212,9 @@ pub fn list(dir: BorrowedFd<'_>) -> Sys<Vec<Vec<u8>>> {
 impl Trash<'_> {
     /// Removes `.takeback/trash/` of the root, and `.takeback/`, where they are empty.
     fn remove_inside(&self) {
-        let Ok(Some(inside)) = self.inside_if_there() else { return };
+        let Ok(Some(inside)) = self.inside_if_there() else {
+            return;
+        };
         let only_ours = list(inside).is_ok_and(|names| names.iter().all(|name| name == IGNORE));
         if !only_ours {
             return;

@@ -6,6 +6,9 @@
 use std::os::fd::AsFd;
 use std::sync::Mutex;
 
+#[cfg(test)]
+mod tests;
+
 use crate::apply::Hands;
 use crate::error::Result;
 use crate::path::look::{Look, Writer, limits_of, look_within};
@@ -83,10 +86,17 @@ fn look_at(hands: &Hands, parent: &Parent, path: &[u8], included: bool) -> leaf:
                 dev: stat.st_dev,
                 ..no_stat()
             };
-            let version = Version::Uncovered { reason, stat: stat_key };
+            let version = Version::Uncovered {
+                reason,
+                stat: stat_key,
+            };
             let writer = Writer::Unknown;
             let stat = Some(stat);
-            return Ok(Look { version, stat, writer });
+            return Ok(Look {
+                version,
+                stat,
+                writer,
+            });
         }
     }
     look_within(dir, name, &hands.store, limits)

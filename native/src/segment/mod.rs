@@ -57,6 +57,10 @@ pub struct Stats {
     pub bytes: u64,
 }
 
+/// How often a read looks again for a blob whose segment went away under it. Once is enough but for a collector that
+/// runs without pause.
+const LOOKS: usize = 8;
+
 type HashFn = fn(u64, &[u8]) -> Hash;
 
 pub struct SegmentStore {
@@ -222,33 +226,37 @@ impl SegmentStore {
     /// The bytes of a blob, checked against its name. `ERR_BLOB_MISSING`, `ERR_BLOB_CORRUPT`.
     pub fn read(&self, hash: &Hash) -> Result<Vec<u8>> {
         self.open_check()?;
-        match self.read_known(hash)? {
-            Some(bytes) => Ok(bytes),
-            None => {
-                // Another process may have made it, or moved it while it collected.
-                self.refresh()?;
-                self.read_known(hash)?.ok_or_else(|| {
-                    EngineError::new(
-                        Code::BlobMissing,
-                        format!("the store holds no blob {}", hex(hash)),
-                    )
-                })
+        for _ in 0..LOOKS {
+            let mut moved = false;
+            if let Some(bytes) = self.read_known(hash, &mut moved)? {
+                return Ok(bytes);
+            }
+            // Another process may have made it; or moved it, while it collected or closed its segment.
+            self.refresh()?;
+            if !moved && !self.has(hash) {
+                break;
             }
         }
+        Err(EngineError::new(
+            Code::BlobMissing,
+            format!("the store holds no blob {}", hex(hash)),
+        ))
     }
 
-    /// None where no segment that is still there has it.
-    fn read_known(&self, hash: &Hash) -> Result<Option<Vec<u8>>> {
+    /// None where no segment that is still there has it. `moved`: one that had it is gone.
+    fn read_known(&self, hash: &Hash, moved: &mut bool) -> Result<Option<Vec<u8>>> {
         let mut damage = None;
         for (segment, at) in self.places(hash) {
             match self.read_at(&segment, hash, at) {
                 Ok(bytes) => return Ok(Some(bytes)),
-                Err(Fault::Gone) => {}
+                Err(Fault::Gone) => *moved = true,
                 Err(Fault::Io(error)) => return Err(self.fault(&segment.path, error)),
                 Err(Fault::Damaged(detail)) => damage = Some((segment, detail)),
             }
         }
         match damage {
+            // The copy that went away may be a good one: look again first.
+            _ if *moved => Ok(None),
             None => Ok(None),
             Some((segment, detail)) => {
                 let message = format!("blob {} in {}.seg: {detail}", hex(hash), segment.stem);

@@ -49,6 +49,97 @@ fn a_file_version_has_the_bytes_of_the_format_page() {
     assert_eq!(writer.done(), expected);
 }
 
+/// One list that holds every kind, byte for byte what `test/wire.test.ts` writes and reads, too.
+#[test]
+fn the_vector_that_both_languages_share_is_read_and_written() {
+    let hex: String = include_str!("../../../test/vectors/changes.hex")
+        .split_whitespace()
+        .collect();
+    let bytes: Vec<u8> = (0..hex.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+        .collect();
+    let changes = decode_changes(&bytes).unwrap();
+    let content: Hash = std::array::from_fn(|i| i as u8);
+    let git = StatKey {
+        kind: FileKind::Dir,
+        mode: 0,
+        size: 0,
+        mtime_ns: 0,
+        ctime_ns: 0,
+        ino: 12,
+        dev: 3,
+    };
+    let secret = StatKey {
+        kind: FileKind::File,
+        mode: 0o600,
+        size: 1 << 40,
+        mtime_ns: -1,
+        ctime_ns: 1_700_000_000_123_456_789,
+        ino: u64::MAX,
+        dev: 3,
+    };
+    let change = |path: &[u8], before, after, flags| Change {
+        path: path.to_vec(),
+        before,
+        after,
+        flags,
+    };
+    let expected = vec![
+        change(
+            b".env",
+            Version::Absent,
+            Version::Uncovered {
+                reason: Reason::Secret,
+                stat: secret,
+            },
+            8,
+        ),
+        change(
+            b"a/.git",
+            Version::Uncovered {
+                reason: Reason::Git,
+                stat: git,
+            },
+            Version::Absent,
+            0,
+        ),
+        change(
+            "a/\u{e9} \u{1f600}".as_bytes(),
+            Version::File {
+                mode: 0o644,
+                size: 5,
+                content,
+            },
+            Version::File {
+                mode: 0o755,
+                size: 1 << 33,
+                content: [0xff; 16],
+            },
+            1 | 2 | 4,
+        ),
+        change(
+            b"bad-\xff\xc3",
+            Version::Dir { mode: 0o700 },
+            Version::Symlink {
+                target: b"../caf\xe9".to_vec(),
+            },
+            0,
+        ),
+        change(
+            b"pipe",
+            Version::Special {
+                kind: SpecialType::Fifo,
+                ino: 9,
+            },
+            Version::Absent,
+            0,
+        ),
+    ];
+    assert_eq!(changes, expected);
+    assert_eq!(encode_changes(&expected), bytes);
+}
+
 #[test]
 fn a_change_list_reads_back_as_it_was_written() {
     let versions = samples();

@@ -8,8 +8,9 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-use super::guard::{At, Context, check_folder, put_back_removed, taken};
+use super::guard::{At, Context, check_folder, taken};
 use super::item::{Act, Item, LastFolder, Stop};
+use super::keep::put_back_removed;
 use super::removals::with_parent;
 use crate::path::{FileId, Parent, leaf, names};
 use crate::wire::Version;

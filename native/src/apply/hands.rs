@@ -32,6 +32,8 @@ impl Hands {
     /// Opens the root. Nothing is probed yet.
     pub fn open(store: Arc<SegmentStore>, options: HandsOptions) -> Result<Self> {
         let root = Root::open(&options.root, options.resolver)?;
+        // There already, most times; where it can't be made, probing does without.
+        let _there = rustix::fs::mkdir(&options.scratch, rustix::fs::Mode::from_raw_mode(0o700));
         Ok(Hands {
             root,
             store,
@@ -71,8 +73,10 @@ impl Hands {
         if self.abilities()?.named {
             return Ok(());
         }
-        let inside = trash.fd(Place::Root);
-        let inside = inside.map_err(|errno| crate::error::EngineError::io("make .takeback/trash", errno))?;
+        // Not to be made here (a root that can't be written to): the ladder is stepped down by what fails.
+        let Ok(inside) = trash.fd(Place::Root) else {
+            return Ok(());
+        };
         let by_proc = format!(
             "/proc/self/fd/{}",
             std::os::fd::AsRawFd::as_raw_fd(&inside.as_fd())

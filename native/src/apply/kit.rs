@@ -24,6 +24,12 @@ pub struct Kit {
     _dir: Option<tempfile::TempDir>,
 }
 
+impl Default for Kit {
+    fn default() -> Self {
+        Kit::new()
+    }
+}
+
 impl Kit {
     pub fn new() -> Self {
         Kit::with(Resolver::Auto)

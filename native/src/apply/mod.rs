@@ -25,6 +25,7 @@ pub mod folders;
 pub mod guard;
 mod hands;
 pub mod item;
+pub mod keep;
 #[cfg(test)]
 pub mod kit;
 pub mod removals;
@@ -220,7 +221,7 @@ fn swap_all(context: &Context<'_>, items: &mut [Item]) {
             Act::Verify => verify(context, parent, item),
             act if act.swaps() => {
                 let rechecked = temps::recheck(context, parent, item);
-                rechecked.inspect_err(|_| guard::discard_temp(parent.dir.as_fd(), item))?;
+                rechecked.inspect_err(|_| keep::discard_temp(parent.dir.as_fd(), item))?;
                 guard::swap_in(context, parent, item)
             }
             _ => Ok(()),

@@ -4,10 +4,9 @@
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use super::guard::{
-    At, Context, check, check_folder, check_removed, folder_stop, pause_since, put_back_removed, remove,
-};
+use super::guard::{At, Context, check, check_folder, folder_stop, pause_since};
 use super::item::{Act, Item, LastFolder, Stop, in_parallel};
+use super::keep::{check_removed, put_back_removed, remove};
 use crate::path::look::Look;
 use crate::path::{Parent, WalkError, leaf};
 use crate::wire::Version;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::guard::{self, Context};
 use super::item::{Item, Stop};
 use super::kit::{Kit, entry};
-use super::{removals, temps};
+use super::{keep, removals, temps};
 use crate::task::Work;
 use crate::trash::Trash;
 use crate::wire::Version;
@@ -157,7 +157,7 @@ fn guarded(kit: &Kit, task: Task, trash: &Trash<'_>, round: usize) -> Result<(),
     let parent = kit.hands.root.parent(b"f").unwrap();
     temps::prepare(&context, &parent, &mut item, false)?;
     temps::recheck(&context, &parent, &item)
-        .inspect_err(|_| guard::discard_temp(parent.dir.as_fd(), &item))?;
+        .inspect_err(|_| keep::discard_temp(parent.dir.as_fd(), &item))?;
     guard::swap_in(&context, &parent, &mut item)?;
     guard::pause_since(Instant::now());
     guard::second_look(&context, &parent, &mut item)

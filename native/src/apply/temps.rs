@@ -8,8 +8,9 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 
 use super::attributes;
-use super::guard::{At, Context, check, discard_temp};
+use super::guard::{At, Context, check};
 use super::item::{Act, Item, Stop, judge};
+use super::keep::discard_temp;
 use crate::error::Code;
 use crate::path::look::{OpenFile, look};
 use crate::path::{FileId, Parent, leaf};

@@ -7,6 +7,7 @@ use super::{PathState, Settled};
 use crate::apply;
 use crate::apply::guard::{self, At, Context};
 use crate::apply::item::{Act, ApplyEntry, Item, Stop};
+use crate::apply::keep;
 use crate::error::{Code, EngineError, Result};
 use crate::journal::JournalFile;
 use crate::path::{Parent, WalkError, leaf};
@@ -105,7 +106,7 @@ fn judge_begun(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut I
         if stands.temp == Some(false) {
             taken |= settle_exchange(context, parent, item, stands.ours_at_path);
         }
-        guard::drop_temp(context, parent.dir.as_fd(), item);
+        keep::drop_temp(context, parent.dir.as_fd(), item);
     }
     let look = match path_of(parent, item).look(context.store) {
         Ok(look) => look,

@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 
 use crate::apply::item::{ApplyEntry, Item};
-use crate::apply::{Hands, guard};
+use crate::apply::{Hands, keep};
 use crate::error::{Code, EngineError, IoContext, Result};
 use crate::journal::{self, Journal, JournalFile};
 use crate::path::{FileId, look::Look};
@@ -19,6 +19,7 @@ use crate::trash::Trash;
 use crate::wire::{Id, RelPath};
 
 mod complete;
+mod folders;
 pub mod roll_back;
 #[cfg(test)]
 mod tests;
@@ -147,7 +148,7 @@ pub fn finish(hands: &Hands, path: &std::path::Path) -> Result<()> {
             if item.act.swaps()
                 && let Ok(parent) = hands.root.parent(item.path())
             {
-                guard::drop_temp(&context, std::os::fd::AsFd::as_fd(&parent.dir), &item);
+                keep::drop_temp(&context, std::os::fd::AsFd::as_fd(&parent.dir), &item);
             }
         }
     }

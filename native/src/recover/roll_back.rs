@@ -3,21 +3,19 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::{PathState, Settled};
+use super::{PathState, Settled, folders};
 use crate::apply::guard::{self, At, Context, Put};
 use crate::apply::item::{Act, ApplyEntry, Item, Stop};
-use crate::apply::temps;
+use crate::apply::{keep, temps};
 use crate::path::look::Look;
 use crate::path::{FileId, Parent, WalkError, leaf};
 use crate::trash::Slot;
 use crate::wire::Version;
 
-const OWNER: u32 = 0o700;
-
 /// Rolls back the items, which are in path order. `swapping`: swaps may have begun.
 pub fn roll_back(context: &Context<'_>, items: &mut [&mut Item], swapping: bool) -> Vec<Settled> {
     let mut out: Vec<Option<Settled>> = items.iter().map(|_| None).collect();
-    loosen(context, items);
+    folders::loosen(context, items);
     each(context, items, &mut out, |context, parent, item| match item.act {
         act if act.swaps() => Some(undo_swap(context, parent, (item, swapping))),
         Act::FileMode => Some(undo_mode(context, parent, item)),
@@ -30,14 +28,14 @@ pub fn roll_back(context: &Context<'_>, items: &mut [&mut Item], swapping: bool)
             context,
             &mut items[at..=at],
             &mut out[at..=at],
-            |context, parent, item| undo_folder(context, parent, item),
+            folders::undo_folder,
         );
     }
     each(context, items, &mut out, |context, parent, item| {
-        undo_removal(context, parent, item)
+        folders::undo_removal(context, parent, item)
     });
     for at in (0..count).rev() {
-        finish_folder(context, items[at], &mut out[at]);
+        folders::finish_folder(context, items[at], &mut out[at]);
     }
     let unreached = || Settled::fault("recovery did not reach it");
     out.into_iter()
@@ -130,13 +128,13 @@ fn undo_swap(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut Ite
         }
         (Some(true), None) => {
             if stands.path.version == Version::Absent {
-                remake_folder(parent, item);
+                folders::remake_folder(parent, item);
             }
         }
         (None, None) if stands.ours_at_path => return undo_alone(context, parent, item, &stands.path),
         (None, None) => {}
     }
-    guard::drop_temp(context, dir, item);
+    keep::drop_temp(context, dir, item);
     now(context, parent, item)
 }
 
@@ -193,7 +191,7 @@ fn bring_back_from_trash(
     }
     let temp_free = matches!(leaf::stat(dir, &item.temp), Ok(None));
     if path.version == item.entry.expect || !(by_inode || (temp_free && path.version == item.entry.target)) {
-        guard::drop_temp(context, dir, item);
+        keep::drop_temp(context, dir, item);
         return Some(Settled {
             detail: kept,
             ..Settled::by(path, item)
@@ -268,16 +266,6 @@ fn inverse(item: &Item) -> Item {
     back
 }
 
-fn remake_folder(parent: &Parent, item: &Item) {
-    if let (Act::ReplaceFolder, Version::Dir { mode }) = (item.act, &item.entry.expect)
-        && leaf::make_folder(parent.dir.as_fd(), item.name()).is_ok()
-        && let Ok(Some(stat)) = leaf::stat(parent.dir.as_fd(), item.name())
-    {
-        // What fails here shows in the look that follows.
-        let _seen_later = leaf::chmod_folder(parent.dir.as_fd(), item.name(), FileId::of(&stat), *mode);
-    }
-}
-
 fn undo_mode(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Settled {
     let settled = now(context, parent, item);
     if settled.state != PathState::New {
@@ -288,144 +276,4 @@ fn undo_mode(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Settled
         Err(stop) if stop.status == crate::apply::Status::Failed => Settled::fault(stop.detail),
         Err(_) => now(context, parent, item),
     }
-}
-
-/// Removes a folder that the operation made, if nobody put anything into it.
-fn undo_folder(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Option<Settled> {
-    let dir = parent.dir.as_fd();
-    let Version::Dir { mode } = item.entry.target else {
-        return None;
-    };
-    let made_here = match item.act {
-        Act::MakeFolder => true,
-        // Only what gave way to it proves that the folder is ours.
-        Act::RemoveThenFolder => matches!(context.trash.find(&item.trash), Ok(Some(_))),
-        _ => return None,
-    };
-    let last = item.act == Act::MakeFolder;
-    match path_of(parent, item).look(context.store) {
-        Ok(Look {
-            version: Version::Dir { mode: found },
-            ..
-        }) if made_here && (found == mode || found == OWNER || found == mode | OWNER) => {
-            match leaf::remove_folder(dir, item.name()) {
-                Ok(()) => last.then(|| Settled::at(PathState::Old)),
-                Err(rustix::io::Errno::NOTEMPTY | rustix::io::Errno::EXIST) => {
-                    Some(Settled::neither("the new folder holds somebody's files"))
-                }
-                Err(errno) => Some(Settled::fault(format!("remove the new folder: {errno}"))),
-            }
-        }
-        Ok(look) => last.then(|| Settled::by(&look, item)),
-        Err(errno) => Some(Settled::fault(format!("look at it: {errno}"))),
-    }
-}
-
-fn undo_removal(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Option<Settled> {
-    let dir = parent.dir.as_fd();
-    if item.act == Act::RemoveFolder {
-        if matches!(leaf::stat(dir, item.name()), Ok(None)) {
-            if let Err(errno) = leaf::make_folder(dir, item.name()) {
-                return Some(Settled::fault(format!("make the folder again: {errno}")));
-            }
-            item.folder = leaf::stat(dir, item.name())
-                .ok()
-                .flatten()
-                .map(|s| FileId::of(&s));
-        }
-        return None;
-    }
-    if !item.act.removes() {
-        return None;
-    }
-    let slot = match context.trash.find(&item.trash) {
-        Ok(Some(slot)) => slot,
-        Ok(None) => return Some(now(context, parent, item)),
-        Err(errno) => return Some(Settled::fault(format!("look into the trash: {errno}"))),
-    };
-    match context.trash.put_back(&slot, dir, item.name()) {
-        Ok(()) => Some(now(context, parent, item)),
-        Err(rustix::io::Errno::EXIST) => Some(Settled {
-            detail: format!(
-                "what was there is kept in the trash as {}",
-                String::from_utf8_lossy(&slot.name)
-            ),
-            ..now(context, parent, item)
-        }),
-        Err(errno) => Some(Settled::fault(format!("put it back: {errno}"))),
-    }
-}
-
-/// Makes folders of the plan writable, top down, so that what lies below can be put back.
-fn loosen(context: &Context<'_>, items: &mut [&mut Item]) {
-    for item in items.iter_mut() {
-        let modes: Vec<u32> = [&item.entry.expect, &item.entry.target]
-            .into_iter()
-            .filter_map(|v| match v {
-                Version::Dir { mode } => Some(*mode),
-                _ => None,
-            })
-            .collect();
-        let Ok(parent) = context.root.parent(item.path()) else {
-            continue;
-        };
-        let Ok(Some(stat)) = leaf::stat(parent.dir.as_fd(), item.name()) else {
-            continue;
-        };
-        let mode = leaf::mode(&stat);
-        if leaf::kind(&stat) == crate::wire::FileKind::Dir && modes.contains(&mode) && mode & OWNER != OWNER {
-            let id = FileId::of(&stat);
-            if leaf::chmod_folder(parent.dir.as_fd(), item.name(), id, mode | OWNER).is_ok() {
-                item.folder = Some(id);
-            }
-        }
-    }
-}
-
-/// Sets the old mode of folders that were there before.
-fn finish_folder(context: &Context<'_>, item: &mut Item, out: &mut Option<Settled>) {
-    let Version::Dir { mode: old } = item.entry.expect else {
-        return;
-    };
-    let remade = item.act == Act::ReplaceFolder && matches!(out, Some(s) if s.state == PathState::Neither);
-    if out.is_some() && item.folder.is_none() && !remade {
-        return;
-    }
-    let parent = match context.root.parent(item.path()) {
-        Ok(parent) => parent,
-        Err(_) => {
-            *out = Some(Settled::neither("its folder is gone"));
-            return;
-        }
-    };
-    let dir = parent.dir.as_fd();
-    let new = match item.entry.target {
-        Version::Dir { mode } => mode,
-        _ => old,
-    };
-    let known = [
-        old,
-        new,
-        OWNER,
-        old | OWNER,
-        new | OWNER,
-        OWNER | (old & new & 0o077),
-    ];
-    let set = match leaf::stat(dir, item.name()) {
-        Ok(Some(stat))
-            if leaf::kind(&stat) == crate::wire::FileKind::Dir && known.contains(&leaf::mode(&stat)) =>
-        {
-            match leaf::mode(&stat) == old {
-                true => Ok(()),
-                false => leaf::chmod_folder(dir, item.name(), FileId::of(&stat), old),
-            }
-        }
-        Ok(_) if remade => return,
-        Ok(_) => Ok(()),
-        Err(errno) => Err(errno),
-    };
-    *out = Some(match set {
-        Ok(()) => now(context, &parent, item),
-        Err(errno) => Settled::fault(format!("set the folder's mode: {errno}")),
-    });
 }

@@ -1,12 +1,10 @@
-use std::panic::AssertUnwindSafe;
-
 use rustix::io::Errno;
 
 use super::{Mode, PathState, Recovered};
 use crate::apply::kit::{Kit, dir, entry, link, told};
 use crate::apply::{ApplyEntry, Status};
 use crate::path::Resolver;
-use crate::path::faults::{Fault, with_fault};
+use crate::path::faults::{at_act, die};
 use crate::wire::Version;
 
 type Tree = Vec<(String, Version)>;
@@ -74,8 +72,9 @@ fn anew(kit: &Kit, exchange: bool) -> Kit {
 
 /// Dies at its n-th act. False: it came to its end first.
 fn die_at(scene: &Scene, nth: usize) -> bool {
-    let body = AssertUnwindSafe(|| scene.kit.begin(scene.entries.clone()));
-    with_fault(nth, Fault::Die, || (body.0)()).0.is_none()
+    at_act(nth, die, || scene.kit.begin(scene.entries.clone()))
+        .0
+        .is_none()
 }
 
 fn assert_all(recovered: &Recovered, state: PathState, what: &str) {
@@ -152,7 +151,7 @@ fn a_recovery_that_is_killed_itself_is_taken_up_by_the_next() {
                 let scene = scene(true);
                 finished = !die_at(&scene, nth);
                 let other = anew(&scene.kit, true);
-                let (ended, _) = with_fault(second, Fault::Die, AssertUnwindSafe(|| other.recover(mode)));
+                let (ended, _) = at_act(second, die, || other.recover(mode));
                 let last = anew(&scene.kit, true);
                 let what = format!("{mode:?}, died at {nth}, recovery died at {second}");
                 let expected = if mode == Mode::Rollback { &scene.old } else { &new };
@@ -291,17 +290,104 @@ fn a_live_owners_journal_is_left_alone() {
     assert!(path.exists());
 }
 
+/// Somebody renames a new file over a path.
+fn rename_over(kit: &Kit, path: &str) -> impl FnOnce() -> Result<(), Errno> + 'static {
+    let (from, to) = (kit.path("foreign.tmp"), kit.path(path));
+    move || {
+        std::fs::write(&from, "foreign").unwrap();
+        // Refused where a folder is there at this moment.
+        if std::fs::rename(&from, &to).is_err() {
+            std::fs::remove_file(&from).unwrap();
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_rename_over_a_path_at_every_act_ends_at_the_path() {
+    for exchange in [true, false] {
+        for path in ["a", "b", "c", "l", "s"] {
+            for nth in 1.. {
+                let scene = scene(exchange);
+                let act = rename_over(&scene.kit, path);
+                let (outcomes, came) = at_act(nth, act, || scene.kit.begin(scene.entries.clone()));
+                let what = format!("{path} at {nth}, exchange {exchange}");
+                if !came {
+                    break;
+                }
+                assert_eq!(scene.kit.read(path), "foreign", "{what}: {outcomes:?}");
+                super::finish(&scene.kit.hands, &scene.kit.journal()).unwrap();
+                scene.kit.assert_no_temps();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rename_over_a_path_at_every_act_of_a_recovery_ends_at_the_path() {
+    for mode in [Mode::Rollback, Mode::Complete] {
+        for died in (30..).step_by(29) {
+            let mut finished = false;
+            for path in ["a", "b", "c"] {
+                for nth in (1..).step_by(3) {
+                    let scene = scene(true);
+                    finished = !die_at(&scene, died);
+                    let other = anew(&scene.kit, true);
+                    let (_, came) = at_act(nth, rename_over(&scene.kit, path), || other.recover(mode));
+                    if !came {
+                        break;
+                    }
+                    let what = format!("{mode:?}: {path} at {nth} after a kill at {died}");
+                    assert_eq!(other.read(path), "foreign", "{what}");
+                    other.assert_no_temps();
+                }
+            }
+            if finished {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cancel_at_every_act_ends_in_the_old_or_the_new_tree() {
+    let new = new_tree(true);
+    for nth in 1.. {
+        let scene = scene(true);
+        let work = crate::task::Work::default();
+        let cancel = work.cancel.clone();
+        let request = scene.kit.request(scene.entries.clone());
+        let hook = move || {
+            cancel.cancel();
+            Ok(())
+        };
+        let (outcomes, came) = at_act(nth, hook, || {
+            crate::apply::apply(&scene.kit.hands, request, &work)
+        });
+        let outcomes = outcomes.unwrap().unwrap();
+        let all = |status| outcomes.iter().all(|o| o.status == status);
+        let tree = scene.kit.tree();
+        assert!(
+            (all(Status::Failed) && tree == scene.old) || (all(Status::Done) && tree == new),
+            "cancelled at {nth}: {outcomes:?} {tree:?}"
+        );
+        if !came {
+            break;
+        }
+    }
+}
+
 #[test]
 fn an_error_at_every_act_leaves_each_path_old_or_new_as_its_outcome_says() {
     for errno in [Errno::IO, Errno::NOSPC, Errno::ACCESS] {
         for nth in 1.. {
             let scene = scene(true);
             let what = format!("{errno:?} at {nth}");
-            let run = AssertUnwindSafe(|| {
+            let run = || {
                 let request = scene.kit.request(scene.entries.clone());
                 crate::apply::apply(&scene.kit.hands, request, &Default::default())
-            });
-            let (result, came) = with_fault(nth, Fault::Fail(errno), run);
+            };
+            let (result, came) = at_act(nth, move || Err(errno), run);
             match result.unwrap() {
                 Err(_) => assert_eq!(scene.kit.tree(), scene.old, "{what}"),
                 Ok(outcomes) => {

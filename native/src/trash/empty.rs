@@ -11,8 +11,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::{Place, Trash};
-use crate::apply::guard::{At, unlink_unchanged};
+use crate::apply::guard::At;
 use crate::apply::item::Act;
+use crate::apply::keep::unlink_unchanged;
 use crate::error::{EngineError, IoContext, Result};
 use crate::journal::Journal;
 use crate::path::leaf::{self, Sys};

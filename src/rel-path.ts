@@ -66,7 +66,19 @@ export function encodeName(name: string): Buffer {
 
 /** Orders paths by their bytes, as the backends do. UTF-16 order differs from it above U+FFFF. */
 export function comparePaths(a: string, b: string): number {
-  return a === b ? 0 : Buffer.compare(encodeName(a), encodeName(b));
+  const shorter = Math.min(a.length, b.length);
+  for (let i = 0; i < shorter; i++) {
+    const left = a.charCodeAt(i);
+    const right = b.charCodeAt(i);
+    if (left === right) continue;
+    // Only surrogates stand elsewhere among the bytes than their value tells.
+    return isSurrogate(left) || isSurrogate(right) ? Buffer.compare(encodeName(a), encodeName(b)) : left - right;
+  }
+  return a.length - b.length;
+}
+
+function isSurrogate(unit: number): boolean {
+  return unit >= 0xd800 && unit <= 0xdfff;
 }
 
 /** Marks a string that is known to be normal (from a backend or the store). */

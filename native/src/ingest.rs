@@ -1,1 +1,379 @@
-//! Reads, hashes and stores the suspects of a scan.
+//! Reads the suspects of a change set, each once, on all cores: hash and store in one pass.
+//!
+//! A file is read under a read lease where there is one, with its stat key taken before and after; it is read again
+//! when it moved, and is `uncovered: unstable` after the last try. A file that somebody has open for writing is copied
+//! all the same, flagged, and its stat key never trusted. A path that is no regular file any more is looked at anew.
+//! Cancelled or failed as a whole, the set is as before. Not covered: files above 4 GiB are read into memory whole.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::SystemTime;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::error::{EngineError, Result};
+use crate::ignore::names::is_within;
+use crate::index::{Entry, flag};
+use crate::scan::set::ChangeSet;
+use crate::scan::sys::{open_beneath, stat_open};
+use crate::scan::{Against, look_again};
+use crate::segment::SegmentStore;
+use crate::task::Work;
+use crate::wire::{FileKind, Hash, Problem, ProblemKind, Reason, RelPath, StatKey, row_flag};
+
+/// Reads of one file before it counts as unstable.
+const TRIES: usize = 4;
+/// Rounds of looks at paths that turned into something else while they were read.
+const ROUNDS: usize = 3;
+
+/// IngestOptions of `backend.ts`.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    pub deadline: Option<SystemTime>,
+    pub first: Vec<RelPath>,
+    pub hash_only: bool,
+}
+
+/// IngestResult of `backend.ts`.
+#[derive(Debug, Default)]
+pub struct Ingested {
+    pub files_hashed: u64,
+    pub stored_files: u64,
+    pub stored_bytes: u64,
+    pub left: u64,
+    pub problems: Vec<Problem>,
+}
+
+/// What reading one path came to.
+enum Outcome {
+    Read(Contents),
+    Uncovered(Reason, StatKey, Option<Errno>),
+    /// Gone, or no regular file: to be looked at anew.
+    Changed,
+    Left,
+}
+
+struct Contents {
+    stat: StatKey,
+    hash: Hash,
+    writers: bool,
+    /// Bytes that were new to the store.
+    stored: Option<u64>,
+}
+
+/// Where bytes go.
+struct Sink<'a> {
+    store: &'a SegmentStore,
+    request: &'a Request,
+    max_file_bytes: u64,
+    root: &'a OwnedFd,
+}
+
+/// Reads every suspect of `set`.
+pub fn ingest(
+    set: &mut ChangeSet,
+    against: Against<'_>,
+    (store, request): (&SegmentStore, &Request),
+    work: &Work,
+) -> Result<Ingested> {
+    let sink = Sink {
+        store,
+        request,
+        max_file_bytes: against.limits.max_file_bytes,
+        root: against.root.fd.as_ref(),
+    };
+    let mut result = Ingested::default();
+    for round in 0.. {
+        let suspects = ordered(set, &request.first);
+        if suspects.is_empty() {
+            break;
+        }
+        let outcomes = read_all(&sink, &suspects, work)?;
+        let mut again = Vec::new();
+        for (path, outcome) in suspects.into_iter().zip(outcomes) {
+            match outcome {
+                Outcome::Changed if round < ROUNDS => again.push(path),
+                Outcome::Changed => settle_unstable(set, &path),
+                outcome => settle(set, &path, outcome, &mut result),
+            }
+        }
+        look_again(set, against, &again, work)?;
+    }
+    Ok(result)
+}
+
+fn ordered(set: &ChangeSet, first: &[RelPath]) -> Vec<RelPath> {
+    let is_first = |path: &RelPath| first.iter().any(|f| is_within(path, f));
+    let (mut ahead, rest): (Vec<_>, Vec<_>) = set.suspects().cloned().partition(is_first);
+    ahead.extend(rest);
+    ahead
+}
+
+fn read_all(sink: &Sink<'_>, suspects: &[RelPath], work: &Work) -> Result<Vec<Outcome>> {
+    let threads = std::thread::available_parallelism()
+        .map_or(1, |n| n.get())
+        .min(suspects.len());
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let failed: Mutex<Option<EngineError>> = Mutex::new(None);
+    let worker = || {
+        let mut done: Vec<(usize, Outcome)> = Vec::new();
+        let mut buffer = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(path) = suspects.get(at) else { break };
+            let outcome = work.cancel.check().and_then(|()| sink.read(path, &mut buffer));
+            work.report("ingest", at as u64 + 1, Some(suspects.len() as u64));
+            match outcome {
+                Ok(outcome) => done.push((at, outcome)),
+                Err(error) => {
+                    stop.store(true, Ordering::Relaxed);
+                    failed
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .get_or_insert(error);
+                }
+            }
+        }
+        done
+    };
+    let mut done: Vec<(usize, Outcome)> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(worker)).collect();
+        let mut done = worker();
+        for other in others {
+            done.extend(
+                other
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            );
+        }
+        done
+    });
+    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    done.sort_unstable_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, outcome)| outcome).collect())
+}
+
+fn settle(set: &mut ChangeSet, path: &RelPath, outcome: Outcome, result: &mut Ingested) {
+    let clock = set.clock;
+    let Some(pending) = set.pending.get_mut(path) else {
+        return;
+    };
+    pending.suspect = false;
+    let Some(sighted) = pending.entry else { return };
+    let marks = sighted.flags & (flag::DESPITE | flag::HELD);
+    let entry = match outcome {
+        Outcome::Read(contents) => {
+            result.files_hashed += 1;
+            if let Some(bytes) = contents.stored {
+                result.stored_files += 1;
+                result.stored_bytes += bytes;
+            }
+            if contents.stat != sighted.stat {
+                pending.flags &= !row_flag::LATE;
+            }
+            let racy = if clock.is_racy(&contents.stat) {
+                flag::UNTRUSTED
+            } else {
+                0
+            };
+            let writers = if contents.writers { flag::WRITERS } else { 0 };
+            pending.flags |= if contents.writers { row_flag::IN_FLUX } else { 0 };
+            Entry::file(contents.stat, contents.hash).with(racy | writers)
+        }
+        Outcome::Uncovered(reason, stat, error) => {
+            pending.flags &= !row_flag::LATE;
+            if let Some(error) = error {
+                let detail = format!("it can't be read: {error}");
+                result.problems.push(Problem {
+                    path: path.clone(),
+                    kind: ProblemKind::UnreadableFile,
+                    detail,
+                });
+            }
+            Entry::uncovered(reason, stat)
+        }
+        Outcome::Left | Outcome::Changed => {
+            pending.flags &= !row_flag::LATE;
+            result.left += 1;
+            sighted
+        }
+    };
+    pending.entry = Some(entry.with(marks));
+}
+
+/// A path that was something else at every look.
+fn settle_unstable(set: &mut ChangeSet, path: &RelPath) {
+    if let Some(pending) = set.pending.get_mut(path) {
+        pending.suspect = false;
+        pending.flags &= !row_flag::LATE;
+        pending.entry = pending
+            .entry
+            .map(|entry| Entry::uncovered(Reason::Unstable, entry.stat));
+    }
+}
+
+impl Sink<'_> {
+    fn read(&self, path: &RelPath, buffer: &mut Vec<u8>) -> Result<Outcome> {
+        if self
+            .request
+            .deadline
+            .is_some_and(|deadline| SystemTime::now() >= deadline)
+        {
+            return Ok(Outcome::Left);
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = match open_beneath(self.root.as_fd(), path, flags) {
+            Ok(file) => file,
+            Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
+                return Err(EngineError::io("open a file", error).with_path(path));
+            }
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO | Errno::ISDIR) => {
+                return Ok(Outcome::Changed);
+            }
+            Err(error) => return Ok(self.unreadable(path, error)),
+        };
+        for _ in 0..TRIES {
+            let Ok(before) = stat_open(file.as_fd()) else {
+                return Ok(Outcome::Changed);
+            };
+            if before.kind != FileKind::File {
+                return Ok(Outcome::Changed);
+            }
+            if before.size > self.max_file_bytes {
+                return Ok(Outcome::Uncovered(Reason::TooLarge, before, None));
+            }
+            let lease = Lease::take(&file);
+            let read = read_whole(&file, before.size, buffer);
+            let held = lease.held();
+            drop(lease);
+            if let Err(error) = read {
+                return Ok(Outcome::Uncovered(Reason::Unreadable, before, Some(error)));
+            }
+            let after = stat_open(file.as_fd());
+            let still = after == Ok(before) && buffer.len() as u64 == before.size;
+            if still && held != Held::Broken {
+                return self
+                    .keep(before, held == Held::Writers, buffer)
+                    .map(Outcome::Read);
+            }
+        }
+        let stat = stat_open(file.as_fd()).map_err(|error| EngineError::io("stat a file", error))?;
+        Ok(Outcome::Uncovered(Reason::Unstable, stat, None))
+    }
+
+    fn keep(&self, stat: StatKey, writers: bool, bytes: &[u8]) -> Result<Contents> {
+        if self.request.hash_only {
+            return Ok(Contents {
+                stat,
+                hash: self.store.hash(bytes),
+                writers,
+                stored: None,
+            });
+        }
+        let put = self.store.put(bytes)?;
+        Ok(Contents {
+            stat,
+            hash: put.hash,
+            writers,
+            stored: put.new.then_some(bytes.len() as u64),
+        })
+    }
+
+    fn unreadable(&self, path: &RelPath, error: Errno) -> Outcome {
+        let stat = open_beneath(
+            self.root.as_fd(),
+            path,
+            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        )
+        .and_then(|fd| stat_open(fd.as_fd()));
+        match stat {
+            Ok(stat) => Outcome::Uncovered(Reason::Unreadable, stat, Some(error)),
+            Err(_) => Outcome::Changed,
+        }
+    }
+}
+
+/// Reads from the start until the end, whatever the size was said to be; never more than a little beyond it.
+fn read_whole(file: &OwnedFd, size: u64, buffer: &mut Vec<u8>) -> std::result::Result<(), Errno> {
+    let room = usize::try_from(size).map_err(|_| Errno::FBIG)?.saturating_add(1);
+    buffer.clear();
+    buffer.resize(room, 0);
+    let mut length = 0;
+    while length < room {
+        match rustix::io::pread(file, &mut buffer[length..], length as u64) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    buffer.truncate(length);
+    Ok(())
+}
+
+const F_SETSIG: libc::c_int = 10;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Held {
+    /// Nobody had it open for writing.
+    Whole,
+    /// Somebody wants to write, or did.
+    Broken,
+    /// Somebody has it open for writing.
+    Writers,
+    /// No lease is to be had here.
+    Unknown,
+}
+
+/// A read lease: it is refused while anybody has the file open for writing, and breaks when somebody opens it so.
+struct Lease<'a> {
+    file: &'a OwnedFd,
+    taken: Held,
+}
+
+impl<'a> Lease<'a> {
+    fn take(file: &'a OwnedFd) -> Self {
+        let fd = file.as_raw_fd();
+        // The default signal of a broken lease, SIGIO, ends the process; SIGURG is ignored by default.
+        // SAFETY: fcntl with integer arguments on a descriptor that `file` keeps open.
+        let taken = unsafe {
+            if libc::fcntl(fd, F_SETSIG, libc::SIGURG) != 0 {
+                Held::Unknown
+            } else if libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) == 0 {
+                Held::Whole
+            } else if *libc::__errno_location() == libc::EAGAIN {
+                Held::Writers
+            } else {
+                Held::Unknown
+            }
+        };
+        Lease { file, taken }
+    }
+
+    fn held(&self) -> Held {
+        if self.taken != Held::Whole {
+            return self.taken;
+        }
+        // SAFETY: as above.
+        let now = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_GETLEASE) };
+        if now == libc::F_RDLCK {
+            Held::Whole
+        } else {
+            Held::Broken
+        }
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if self.taken == Held::Whole {
+            // SAFETY: as above. A lease that is gone already is none to give back.
+            unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
+        }
+    }
+}

@@ -63,9 +63,12 @@ function copyFolder(from: Buffer, to: Buffer, top: boolean): number {
   return copied;
 }
 
-const WITHOUT_TIMES = (): string => '';
-/** For what nobody may touch: a rewrite with equal bytes shows too. */
-const WITH_TIMES = (stat: BigIntStats): string => ` ${stat.mtimeNs} ${stat.ino}`;
+interface Eye {
+  /** Names of the top that are left out. */
+  readonly skip: ReadonlySet<string>;
+  /** For what nobody may touch, times and inodes: a rewrite with equal bytes shows too. */
+  readonly times: boolean;
+}
 
 function kindOf(stat: BigIntStats): string {
   if (stat.isFile()) return 'file';
@@ -73,7 +76,7 @@ function kindOf(stat: BigIntStats): string {
   return stat.isSymbolicLink() ? 'symlink' : 'special';
 }
 
-function walk(hash: Hash, folder: Buffer, skip: ReadonlySet<string>, more: (stat: BigIntStats) => string): number {
+function walk(hash: Hash, folder: Buffer, { skip, times }: Eye): number {
   let entries = 0;
   for (const name of namesOf(folder)) {
     if (skip.has(name.toString())) continue;
@@ -82,14 +85,16 @@ function walk(hash: Hash, folder: Buffer, skip: ReadonlySet<string>, more: (stat
     const kind = kindOf(stat);
     entries += 1;
     hash.update(`${name.length}:`).update(name);
-    hash.update(`${kind} ${kind === 'symlink' ? 0 : stat.mode & 0o777n}${more(stat)};`);
+    hash.update(
+      `${kind} ${kind === 'symlink' ? 0 : stat.mode & 0o777n}${times ? ` ${stat.mtimeNs} ${stat.ino}` : ''};`,
+    );
     if (kind === 'file') hash.update(createHash('sha256').update(readFileSync(path)).digest());
     else if (kind === 'symlink') {
       const target = readlinkSync(path, { encoding: 'buffer' });
       hash.update(`${target.length}:`).update(target);
     } else if (kind === 'dir') {
       hash.update('(');
-      entries += walk(hash, path, new Set(), more);
+      entries += walk(hash, path, { skip: new Set(), times });
       hash.update(')');
     }
   }
@@ -99,7 +104,7 @@ function walk(hash: Hash, folder: Buffer, skip: ReadonlySet<string>, more: (stat
 /** SHA-256 over every name, type, mode, byte and link target of a tree, the top's `.git` left out. */
 export function hashTree(root: string): { hash: string; entries: number } {
   const hash = createHash('sha256');
-  const entries = walk(hash, Buffer.from(root), new Set(['.git']), WITHOUT_TIMES);
+  const entries = walk(hash, Buffer.from(root), { skip: new Set(['.git']), times: false });
   return { hash: hash.digest('hex'), entries };
 }
 
@@ -108,7 +113,7 @@ export function hashGit(root: string): string | null {
   const git = `${root}/.git`;
   if (lstatSync(git, { throwIfNoEntry: false })?.isDirectory() !== true) return null;
   const hash = createHash('sha256');
-  walk(hash, Buffer.from(git), new Set(), WITH_TIMES);
+  walk(hash, Buffer.from(git), { skip: new Set(), times: true });
   return hash.digest('hex');
 }
 

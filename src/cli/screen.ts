@@ -60,7 +60,8 @@ export class Screen {
   }
 
   style(style: Style, text: string): string {
-    return this.#colour ? styleText(style, text) : text;
+    // Which stream it is, and whether it takes colour, was settled above.
+    return this.#colour ? styleText(style, text, { validateStream: false }) : text;
   }
 
   /** A progress bar on standard error, from half a second on, where that is a terminal. */

@@ -38,6 +38,13 @@ export interface EngineOptions {
   readonly logger: Logger | undefined;
 }
 
+export interface CaughtUp {
+  readonly head: Head;
+  readonly paths: readonly RelPath[];
+  readonly rebuilt: boolean;
+  readonly rulesChanged: boolean;
+}
+
 type EndedCall = NonNullable<Append['endCalls']>[number];
 
 export interface EngineParts {
@@ -144,40 +151,47 @@ export class Engine {
     }
   }
 
-  /** Brings the tree up to what other processes appended. Answers the head and the paths that moved. */
-  async catchUp(): Promise<{ head: Head; paths: RelPath[]; rulesChanged: boolean }> {
+  /**
+   * Brings the tree up to what other processes appended. Answers the head and the paths that moved; `rebuilt` means that
+   * the index was made anew, and no change set of before is good any more.
+   */
+  async catchUp(): Promise<CaughtUp> {
     const head = await this.timeline.head();
-    let paths: RelPath[] = [];
+    let moved: { paths: RelPath[]; rebuilt: boolean } = { paths: [], rebuilt: false };
     if (head.seq !== (this.position?.seq ?? 0) || head.observationId !== (this.position?.observationId ?? null)) {
-      paths = await this.#takeRows(head);
+      moved = await this.#takeRows(head);
     }
     const rulesChanged = head.rulesId !== this.rulesId;
-    if (rulesChanged && head.rulesId !== null) {
-      const rules = await this.timeline.rules(head.rulesId);
-      if (rules !== null) await this.tree.setRules(rules);
-      this.rulesId = head.rulesId;
-    }
-    return { head, paths, rulesChanged };
+    if (rulesChanged) await this.#takeRules(head);
+    return { head, ...moved, rulesChanged };
   }
 
-  async #takeRows(head: Head): Promise<RelPath[]> {
+  async #takeRows(head: Head): Promise<{ paths: RelPath[]; rebuilt: boolean }> {
     if (head.seq === 0 || head.observationId === null) {
       await this.tree.reset(null, null);
       this.position = null;
-      return [];
+      return { paths: [], rebuilt: true };
     }
-    const at = { seq: head.seq, observationId: head.observationId };
     const known =
       this.position !== null &&
       (await this.timeline.observation(this.position.seq))?.id === this.position.observationId;
     if (!known) {
       await this.rebuild(head);
-      return await this.tree.list('' as RelPath);
+      return { paths: [], rebuilt: true };
     }
+    const at = { seq: head.seq, observationId: head.observationId };
     const rows = await this.timeline.rows(this.position?.seq ?? 0, head.seq);
     await this.tree.catchUp(rows, at);
     this.position = at;
-    return [...new Set(rows.map((row) => row.path))];
+    return { paths: [...new Set(rows.map((row) => row.path))], rebuilt: false };
+  }
+
+  /** Rules that the tree has already (from its index file) are not taken again: that would cost it its verdicts. */
+  async #takeRules(head: Head): Promise<void> {
+    const rules = head.rulesId === null ? null : await this.timeline.rules(head.rulesId);
+    const mine = await this.tree.rules();
+    if (rules !== null && (mine === null || Buffer.compare(mine, rules) !== 0)) await this.tree.setRules(rules);
+    this.rulesId = head.rulesId;
   }
 
   /** Makes the index anew from manifest and rows; every file is hashed at the next scan. */
@@ -194,9 +208,7 @@ export class Engine {
     const rows = await this.timeline.rows(manifest.seq, head.seq);
     this.position = { seq: head.seq, observationId: head.observationId };
     await this.tree.catchUp(rows, this.position);
-    const rules = head.rulesId === null ? null : await this.timeline.rules(head.rulesId);
-    if (rules !== null) await this.tree.setRules(rules);
-    this.rulesId = head.rulesId;
+    await this.#takeRules(head);
   }
 
   async close(): Promise<void> {

@@ -140,8 +140,9 @@ async function appendLook(
 ): Promise<Observed | null> {
   const { tree } = engine;
   const set = look.scan.set;
-  const { head, paths, rulesChanged } = await engine.catchUp();
-  if (recovered || look.isFirst !== (head.seq === 0) || (rulesChanged && request.boundaryOf === undefined)) return null;
+  const { head, paths, rebuilt, rulesChanged } = await engine.catchUp();
+  if (recovered || rebuilt || look.isFirst !== (head.seq === 0) || (rulesChanged && request.boundaryOf === undefined))
+    return null;
   if (paths.length > 0) await tree.look(set, paths);
   const found = look.isFirst ? [] : await tree.changes(set);
   if (head.gcGeneration !== look.gcGeneration && !(await allStored(engine, found))) return null;

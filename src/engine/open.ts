@@ -59,7 +59,9 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
         scratchDir: layout.scratch,
       }),
     );
-    const openCalls = await opened(openOpenCalls(backend, layout.dataDir));
+    const openCalls = await opened(
+      openOpenCalls(backend, layout.dataDir, { networkFileSystem: layout.networkFileSystem }),
+    );
     const events = new Events(request.maxFileEvents, request.options.logger);
     const parts = {
       layout,
@@ -108,6 +110,8 @@ async function start(engine: Engine): Promise<void> {
   await engine.locked(async () => undefined);
   const at = await engine.tree.load();
   const head = await engine.timeline.head();
+  const newest = head.seq === 0 ? null : await engine.timeline.observation(head.seq);
+  if (newest !== null) engine.lastLookAt = newest.createdAt;
   if (at !== null && (await engine.timeline.observation(at.seq))?.id === at.observationId) {
     engine.position = at;
     await engine.catchUp();

@@ -111,9 +111,14 @@ function tokenOf(plan: ModelPlan): string {
   return createHash('sha256').update(tokenBytes(plan)).digest('hex');
 }
 
+/** Inodes that stood at an uncovered path at the boundary: of each path's first row after it. */
 function uncoveredInodes(rows: readonly AttributedRow[]): Set<bigint> {
+  const seen = new Set<RelPath>();
   const inodes = new Set<bigint>();
-  for (const { before } of rows) if (before.kind === 'uncovered') inodes.add(before.stat.ino);
+  for (const { path, before } of rows) {
+    if (before.kind === 'uncovered' && !seen.has(path)) inodes.add(before.stat.ino);
+    seen.add(path);
+  }
   return inodes;
 }
 

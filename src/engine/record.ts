@@ -124,14 +124,7 @@ export async function beginCall(
   const started = performance.now();
   const { timeline } = engine;
   const open = await timeline.openCalls();
-  if (
-    open.some((c) => c.session === session.id && c.callId === request.callId && !engine.pendingEnds.has(c.invocation))
-  ) {
-    throw new TakebackError(
-      'ERR_DUPLICATE_CALL',
-      `the session already has an open call ${JSON.stringify(request.callId)}. End it first, or give another id.`,
-    );
-  }
+  refuseOpen(engine, open, { session, callId: request.callId });
   const parent = parentOf(open, session, request.parentCallId);
   const turn = (await timeline.boundaries(session.id, { limit: 1 }))[0];
   if (turn === undefined)
@@ -166,7 +159,13 @@ export async function beginCall(
       };
     },
   });
-  await engine.openCalls.begin({ root: engine.layout.root, sessionKey: String(session.id), invocation, owner });
+  await engine.openCalls.begin({
+    root: engine.layout.root,
+    sessionKey: String(session.id),
+    invocation,
+    // A detached call outlives the process that began it.
+    owner: request.detached ? null : owner,
+  });
   if (observed.ingest.left > 0) readTheRest(engine);
   return {
     callId: request.callId,
@@ -175,6 +174,19 @@ export async function beginCall(
     problems: [...observed.scan.problems, ...observed.ingest.problems],
     tookMs: performance.now() - started,
   };
+}
+
+function refuseOpen(
+  engine: Engine,
+  open: readonly CallRecord[],
+  { session, callId }: { session: SessionRecord; callId: string },
+): void {
+  if (open.some((c) => c.session === session.id && c.callId === callId && !engine.pendingEnds.has(c.invocation))) {
+    throw new TakebackError(
+      'ERR_DUPLICATE_CALL',
+      `the session already has an open call ${JSON.stringify(callId)}. End it first, or give another id.`,
+    );
+  }
 }
 
 /** A subagent's call lies in its parent's, which is often of another session. */

@@ -27,6 +27,8 @@ interface Context {
   readonly operationSession: ReadonlyMap<RandomId, number>;
   /** Standing entries by path. */
   readonly taken: ReadonlyMap<RelPath, readonly TakenRecord[]>;
+  /** By seq: the judgement of every path that no open call declared, which is the same for all of them. */
+  readonly undeclared: Map<number, Judgement>;
 }
 
 type Verdict = Pick<AttributedRow, 'owner' | 'candidates' | 'sharedWindow' | 'incomplete'>;
@@ -51,6 +53,7 @@ function prepare(input: AttributionInput): Context {
     calls: new Map(input.calls.map((call) => [call.invocation, call])),
     operationSession: new Map(input.operations.map((operation) => [operation.id, operation.session])),
     taken,
+    undeclared: new Map(),
   };
 }
 
@@ -84,19 +87,28 @@ function attributeRow(context: Context, row: Row): AttributedRow {
   const verdict = judge(context, row, moment);
   const owing = verdict.owner === 'own' || verdict.owner === 'contested';
   const taken = owing && (context.taken.get(row.path) ?? []).some((t) => t.fromSeq <= row.seq && row.seq <= t.toSeq);
-  return { ...row, ...verdict, owed: owing && !taken, standing: false };
+  return told(row, verdict, owing && !taken);
+}
+
+/** Written out, not spread: a history has many rows, and objects of one shape are several times faster to read. */
+function told(row: Row, verdict: Verdict, owed: boolean): AttributedRow {
+  return {
+    seq: row.seq,
+    path: row.path,
+    before: row.before,
+    after: row.after,
+    flags: row.flags,
+    owner: verdict.owner,
+    candidates: verdict.candidates,
+    sharedWindow: verdict.sharedWindow,
+    owed,
+    standing: false,
+    incomplete: verdict.incomplete,
+  };
 }
 
 function nobodys(row: Row): AttributedRow {
-  return {
-    ...row,
-    owner: 'external',
-    candidates: [],
-    sharedWindow: false,
-    owed: false,
-    standing: false,
-    incomplete: isFlagged(row),
-  };
+  return told(row, { owner: 'external', candidates: [], sharedWindow: false, incomplete: isFlagged(row) }, false);
 }
 
 /** Rows of an operation are its session's alone, whoever had a call open. */
@@ -113,11 +125,36 @@ function isFlagged(row: Row): boolean {
   return (row.flags & RowFlag.incomplete) !== 0;
 }
 
+/** What the open calls come to for a path, apart from the row's own flags. */
+interface Judgement {
+  readonly owners: readonly ReadonlySet<number>[];
+  readonly candidates: readonly CallRecord[];
+  readonly invocations: readonly number[];
+  readonly sharedWindow: boolean;
+}
+
 function judge(context: Context, row: Row, moment: Moment): Verdict {
-  const open = new Map(moment.open.map((call) => [call.invocation, call]));
   const declarers = moment.open.filter((call) => declares(call, row.path));
-  const running = moment.open.filter((call) =>
-    declarers.length === 0 ? call.paths === null : declares(call, row.path) || isInsideOf(context, call, declarers),
+  let judgement = declarers.length === 0 ? context.undeclared.get(row.seq) : undefined;
+  if (judgement === undefined) {
+    judgement = weigh(context, moment.open, declarers);
+    if (declarers.length === 0) context.undeclared.set(row.seq, judgement);
+  }
+  const { owners, candidates, invocations, sharedWindow } = judgement;
+  const overlap = moment.overlap.some((folder) => isWithin(row.path, folder));
+  return {
+    owner: ownerFor(context.session, owners, overlap),
+    candidates: invocations,
+    sharedWindow,
+    incomplete: isFlagged(row) || candidates.some((call) => call.state === 'interrupted' && call.endSeq === row.seq),
+  };
+}
+
+/** @param declarers the open calls that declared the path */
+function weigh(context: Context, calls: readonly CallRecord[], declarers: readonly CallRecord[]): Judgement {
+  const open = new Map(calls.map((call) => [call.invocation, call]));
+  const running = calls.filter((call) =>
+    declarers.length === 0 ? call.paths === null : declarers.includes(call) || isInsideOf(context, call, declarers),
   );
   const covered = new Set(running.flatMap((call) => ancestors(context, call)));
   const candidates = running.filter((call) => !covered.has(call.invocation));
@@ -126,24 +163,16 @@ function judge(context: Context, row: Row, moment: Moment): Verdict {
   const owners = candidates.map(
     (call) => new Set([call.session, ...ancestors(context, call).flatMap((id) => open.get(id)?.session ?? [])]),
   );
-  const sharedWindow =
-    declarers.length > 0 &&
-    moment.open.some(
-      (call) =>
-        call.paths === null &&
-        !running.includes(call) &&
-        !covered.has(call.invocation) &&
-        owners.some((set) => !set.has(call.session)),
-    );
+  const isStranger = (call: CallRecord): boolean =>
+    call.paths === null &&
+    !running.includes(call) &&
+    !covered.has(call.invocation) &&
+    owners.some((set) => !set.has(call.session));
   return {
-    owner: ownerFor(
-      context.session,
-      owners,
-      moment.overlap.some((folder) => isWithin(row.path, folder)),
-    ),
-    candidates: candidates.map((call) => call.invocation).sort((a, b) => a - b),
-    sharedWindow,
-    incomplete: isFlagged(row) || candidates.some((call) => call.state === 'interrupted' && call.endSeq === row.seq),
+    owners,
+    candidates,
+    invocations: candidates.map((call) => call.invocation).sort((a, b) => a - b),
+    sharedWindow: declarers.length > 0 && calls.some(isStranger),
   };
 }
 

@@ -170,7 +170,7 @@ function notAttributed(path: RelPath, disk: ReadonlyMap<RelPath, Peek>): ModelEn
 
 /** True for an entry that people don't see: a folder that comes or goes along with what it holds. */
 export function isHidden(entry: ModelEntry): boolean {
-  return entry.implicit && entry.action !== 'refuse' && entry.reason !== 'not-empty';
+  return entry.implicit && entry.action !== 'refuse' && entry.reason !== 'not-empty' && entry.overrides === undefined;
 }
 
 /** The entry as callers see it. */

@@ -1,48 +1,13 @@
 /**
- * Turns: which one undo takes, which operation redo takes back, and which marks an operation sets and clears. Pure.
+ * Marks of turns: which ones an operation sets and clears, which boundaries a restore ends; and what no restore can
+ * take back. Pure. Which turn or operation is next is found where the timeline can be read page by page.
  *
- * A turn lasts from a boundary of a session to its next; a change is in the turn of its position. A mark (`undoneBy`)
- * keeps undo from taking a turn twice: what an undo had to leave stays owed, and is retried by naming the turn.
+ * A mark (`undoneBy`) keeps undo from taking a turn twice: what an undo had to leave stays owed, and is retried by
+ * naming the turn.
  */
 import type { BoundaryRecord, CallRecord, OperationRecord } from '../timeline/timeline.ts';
 import type { Irreversible, RandomId } from '../types.ts';
-import type { AttributedRow, Turn, Window } from './types.ts';
-
-/** @param boundaries of one session, newest first */
-export function turnsOf(boundaries: readonly BoundaryRecord[]): Turn[] {
-  return boundaries.map((boundary, i) => {
-    const next = boundaries[i - 1];
-    return { boundary, window: { afterSeq: boundary.seq, toSeq: next === undefined ? null : next.seq } };
-  });
-}
-
-export function isInWindow(seq: number, window: Window): boolean {
-  return seq > window.afterSeq && (window.toSeq === null || seq <= window.toSeq);
-}
-
-/** True where some of these rows, in the window, is owed. */
-export function owesIn(rows: readonly AttributedRow[], window: Window): boolean {
-  return rows.some((row) => row.owed && isInWindow(row.seq, window));
-}
-
-/** The newest turn that has owed rows and no mark. */
-export function nextToUndo(turns: readonly Turn[], owes: (turn: Turn) => boolean): Turn | null {
-  return turns.find((turn) => turn.boundary.undoneBy === null && owes(turn)) ?? null;
-}
-
-/**
- * The newest undo or restore that stands, wrote something, and may still be redone.
- *
- * @param operations of one session, newest first
- */
-export function nextToRedo(operations: readonly OperationRecord[]): OperationRecord | null {
-  const stands = (operation: OperationRecord): boolean =>
-    (operation.kind === 'undo' || operation.kind === 'restore') &&
-    operation.redoable &&
-    operation.redoneBy === null &&
-    operation.receipt.restored.length > 0;
-  return operations.find(stands) ?? null;
-}
+import type { Turn, Window } from './types.ts';
 
 type Mark = { session: number; boundaryId: string };
 
@@ -67,13 +32,6 @@ export function restoreMarks(
 ): Mark[] {
   if (!restore.settledAll || !restore.whole) return [];
   return boundaries.filter((b) => b.seq >= restore.boundarySeq && b.undoneBy === null).map(markOf);
-}
-
-/** Marks that go because the session's calls changed something at `seqs`: those of the turns that hold them. */
-export function marksClearedByChange(boundaries: readonly BoundaryRecord[], seqs: readonly number[]): Mark[] {
-  return turnsOf(boundaries)
-    .filter((turn) => turn.boundary.undoneBy !== null && seqs.some((seq) => isInWindow(seq, turn.window)))
-    .map((turn) => markOf(turn.boundary));
 }
 
 /** Marks that go because a redo of the operation settled a path. */

@@ -271,7 +271,10 @@ const GUARDS: readonly (readonly [constraint: string, fault: (batch: Append) => 
 /** The fault that a guard's constraint stands for, or the driver's own. */
 export function appendFault(batch: Append, error: unknown): unknown {
   const said = faultText(error);
-  return GUARDS.find(([constraint]) => said.includes(constraint))?.[1](batch) ?? error;
+  const guard = GUARDS.find(([constraint]) => said.includes(constraint));
+  if (guard !== undefined) return guard[1](batch);
+  if (!/constraint failed/i.test(said)) return error;
+  return new TakebackError('ERR_INTERNAL', `an append contradicts the timeline or itself: ${said}`, { cause: error });
 }
 
 /** Messages of an error and of its causes. */

@@ -11,8 +11,7 @@
 import { join, sep } from 'node:path';
 import type { SqlDriver, SqlRow, SqlValue } from '../backend/backend.ts';
 import { currentOwner, ownerGone } from '../process-owner.ts';
-import { asRelPath, comparePaths, decodeName, encodeName } from '../rel-path.ts';
-import type { RelPath } from '../types.ts';
+import { comparePaths, decodeName, encodeName } from '../rel-path.ts';
 import { bytes, fromString, toInt, toText } from './records.ts';
 import { type DatabaseOpener, newerStore, setJournalMode } from './store.ts';
 import { storedUserVersion } from './store-version.ts';
@@ -55,10 +54,10 @@ export interface OpenCalls {
   /** Nothing where there is no such call. */
   end(invocation: number, root: string): Promise<void>;
   /**
-   * Folders of `root` in which a call of another root was open at some moment since `sinceMs` (epoch), sorted: `''` for a
-   * root that contains it. A call whose owner is gone is told once more, and ended.
+   * Real paths of the other roots, containing or contained, that had a call open at some moment since `sinceMs` (epoch);
+   * sorted by bytes. A call whose owner is gone is told once more, and ended.
    */
-  overlapping(root: string, sinceMs: number): Promise<RelPath[]>;
+  overlapping(root: string, sinceMs: number): Promise<string[]>;
   /** Ends the calls whose owner is gone, as of now; answers how many. */
   prune(): Promise<number>;
   close(): Promise<void>;
@@ -97,7 +96,7 @@ class SqliteOpenCalls implements OpenCalls {
     ]);
   }
 
-  async overlapping(root: string, sinceMs: number): Promise<RelPath[]> {
+  async overlapping(root: string, sinceMs: number): Promise<string[]> {
     const key = rootKey(root);
     const [low, high] = below(key);
     const above = ancestors(key);
@@ -109,8 +108,8 @@ class SqliteOpenCalls implements OpenCalls {
       sinceMs,
     ]);
     if (open.length > 0) await this.#endGone(open);
-    const folders = [...open, ...ended].map(([other]) => folderOf(bytes(other), key));
-    return [...new Set(folders)].sort(comparePaths);
+    const others = [...open, ...ended].map(([other]) => rootName(bytes(other)));
+    return [...new Set(others)].sort(comparePaths);
   }
 
   async prune(): Promise<number> {
@@ -143,9 +142,10 @@ function rootKey(root: string): Buffer {
   return encodeName(name.replace(/\/+$/, ''));
 }
 
-/** Where `other` lies in `root`; the whole root where it contains it. */
-function folderOf(other: Buffer, root: Buffer): RelPath {
-  return asRelPath(other.length <= root.length ? '' : decodeName(other.subarray(root.length + 1)));
+function rootName(key: Buffer): string {
+  if (key.length === 0) return '/';
+  const name = decodeName(key);
+  return sep === '/' ? name : name.replaceAll('/', sep);
 }
 
 const SLASH = 0x2f;

@@ -112,7 +112,7 @@ export class TimelineQueries {
       const some = paths.slice(at, at + PATHS_PER_QUERY).map(fromPath);
       const sql = `SELECT ${ROW_COLUMNS} FROM rows INDEXED BY rows_by_path
         WHERE path IN (${some.map(() => '?').join(', ')}) AND seq > ? AND seq <= ?`;
-      found.push(...(await this.driver.query(sql, [...some, afterSeq, toSeq])));
+      for (const row of await this.driver.query(sql, [...some, afterSeq, toSeq])) found.push(row);
     }
     found.sort((a, b) => toInt(a[0]) - toInt(b[0]) || Buffer.compare(bytes(a[1]), bytes(b[1])));
     return found.map(toRow);

@@ -8,7 +8,7 @@
  */
 
 /** "TBK1": tells a timeline from another program's database. */
-export const APPLICATION_ID = 0x54424b31;
+const APPLICATION_ID = 0x54424b31;
 
 const VERSION_1 = `
 PRAGMA application_id = ${APPLICATION_ID};

@@ -3,6 +3,7 @@
  * operation by an independent look at the disk. What a case itself promises (G2, G6), the case asserts.
  */
 import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { BackendKind } from '../../src/backend/backend.ts';
 import type {
@@ -19,6 +20,7 @@ import type {
   Session,
   Workspace,
 } from '../../src/index.ts';
+import { encodeName } from '../../src/rel-path.ts';
 import { Space, type SpaceOptions } from './space.ts';
 import { differing, inGit, type Snapshot, snapshot } from './tree.ts';
 
@@ -70,7 +72,9 @@ export class Story {
     const { session = this.session(), ...rest } = options;
     const before = this.#look();
     const result = got(await session.capture(boundaryId, rest));
-    expect(differing(before, this.#look()), 'a capture writes nothing into the root').toEqual([]);
+    const after = this.#look();
+    expect(differing(before, after), 'a capture writes nothing into the root').toEqual([]);
+    expect(untouchedFaults(before, after, new Set()), 'a capture leaves mtime and inode of every path').toEqual([]);
     return result;
   }
 
@@ -150,8 +154,14 @@ export class Story {
       [...after.keys()].filter((path) => path.includes('.takeback-')),
       'G7: no temp file is left',
     ).toEqual([]);
-    expect(readdirSync(`${this.space.dataDir}/workspaces`).length, 'one store').toBeGreaterThan(0);
+    expect(restoredFaults(receipt, after), 'G3: what is said to be restored is there, or gone').toEqual([]);
+    expect(this.#journals(), 'G7: no journal is left').toEqual([]);
     return receipt;
+  }
+
+  #journals(): string[] {
+    const stores = join(this.space.dataDir, 'workspaces');
+    return readdirSync(stores).flatMap((store) => readdirSync(join(stores, store, 'journal')));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -159,8 +169,9 @@ export class Story {
   }
 }
 
+/** The spelling of a snapshot: the bytes of a name, each as a char. */
 function latin1(path: string): string {
-  return Buffer.from(path, 'utf8').toString('latin1');
+  return encodeName(path).toString('latin1');
 }
 
 /** Each path is in one list only, and a success has no refused or failed path. */
@@ -173,6 +184,12 @@ function checkReceipt(receipt: Receipt): void {
 /** A restored path, or a folder above one (made or removed with it). */
 function inReach(path: string, written: ReadonlySet<string>): boolean {
   return written.has(path) || [...written].some((w) => w.startsWith(`${path}/`));
+}
+
+function restoredFaults(receipt: Receipt, after: Snapshot): string[] {
+  return receipt.restored.flatMap(({ path, action }) =>
+    after.has(latin1(path)) === (action === 'delete') ? [`${action} ${path}`] : [],
+  );
 }
 
 function untouchedFaults(before: Snapshot, after: Snapshot, written: ReadonlySet<string>): string[] {

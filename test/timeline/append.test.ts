@@ -223,6 +223,16 @@ await overDrivers('timeline append', (world) => {
     expect(await t.append({ expectSeq: 0, durable: true })).toMatchObject({ seq: 0 });
   });
 
+  test('an append that names one path twice, or an observation id again, is a bug and changes nothing', async () => {
+    const t = await world.open();
+    await t.append(look(0));
+    const twice = [change('a', absent, file(1)), change('a', absent, file(2))];
+    await expect(t.append(look(1, { changes: twice }))).rejects.toMatchObject({ code: 'ERR_INTERNAL' });
+    const again = { ...look(1), observation: { id: id(1), kind: 'look', createdAt: 1 } } as const;
+    await expect(t.append(again)).rejects.toMatchObject({ code: 'ERR_INTERNAL' });
+    expect((await t.head()).seq).toBe(1);
+  });
+
   test('ids that SQLite text would mangle never meet', async () => {
     const t = await world.open();
     const ids = ['x', 'x\0', 'x\0y', 'x\ud800', 'x\ufffd', '', '\0'];

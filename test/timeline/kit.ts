@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, afterEach, beforeEach, describe, test } from 'vitest';
+import { afterEach, beforeEach, describe, test } from 'vitest';
 import type { SqlDriver, SqlStatement, SqlValue } from '../../src/backend/backend.ts';
 import { openPortableDatabase } from '../../src/backend/portable/sqlite.ts';
 import { asRelPath } from '../../src/rel-path.ts';
@@ -57,9 +57,6 @@ export class World {
     afterEach(async () => {
       await Promise.all(this.#open.splice(0).map((opened) => opened.close()));
       await rm(this.dir, { recursive: true });
-    });
-    afterAll(async () => {
-      await Promise.all(this.#open.map((opened) => opened.close()));
     });
   }
 

@@ -16,14 +16,22 @@ await overDrivers('open calls of related roots', (world) => {
     const calls = await open();
     const roots = ['/a', '/a/b', '/a/b/c/d', '/a/b/é\udcff', '/a/b-c', '/a/bc', '/x'];
     for (const [i, root] of roots.entries()) await begin(calls, root, i);
-    expect(await calls.overlapping('/a/b', 0), 'as folders of the root that asks').toEqual(['', 'c/d', 'é\udcff']);
-    expect(await calls.overlapping('/a', 0)).toEqual(['b', 'b-c', 'b/c/d', 'b/é\udcff', 'bc']);
+    expect(await calls.overlapping('/a/b', 0)).toEqual(['/a', '/a/b/c/d', '/a/b/é\udcff']);
+    expect(await calls.overlapping('/a', 0)).toEqual(['/a/b', '/a/b-c', '/a/b/c/d', '/a/b/é\udcff', '/a/bc']);
     expect(await calls.overlapping('/x', 0), 'its own calls are no overlap').toEqual([]);
-    expect(await calls.overlapping('/x/y', 0)).toEqual(['']);
-    expect(await calls.overlapping('/', 0)).toEqual(['a', 'a/b', 'a/b-c', 'a/b/c/d', 'a/b/é\udcff', 'a/bc', 'x']);
+    expect(await calls.overlapping('/x/y', 0)).toEqual(['/x']);
+    expect(await calls.overlapping('/', 0)).toEqual([
+      '/a',
+      '/a/b',
+      '/a/b-c',
+      '/a/b/c/d',
+      '/a/b/é\udcff',
+      '/a/bc',
+      '/x',
+    ]);
     await begin(calls, '/', 1);
-    expect(await calls.overlapping('/x', 0)).toEqual(['']);
-    expect(await calls.overlapping('/y/z', 0)).toEqual(['']);
+    expect(await calls.overlapping('/x', 0)).toEqual(['/']);
+    expect(await calls.overlapping('/y/z', 0)).toEqual(['/']);
   });
 
   test('an ended call counts for who looked last before its end, and not after', async () => {
@@ -32,10 +40,10 @@ await overDrivers('open calls of related roots', (world) => {
     await begin(calls, '/a/b', 1);
     await begin(calls, '/a/b', 2);
     await calls.end(1, '/a/b');
-    expect(await calls.overlapping('/a', Date.now() + 1000), 'one is still open').toEqual(['b']);
+    expect(await calls.overlapping('/a', Date.now() + 1000), 'one is still open').toEqual(['/a/b']);
     await calls.end(2, '/a/b');
     await calls.end(2, '/a/b');
-    expect(await calls.overlapping('/a', before)).toEqual(['b']);
+    expect(await calls.overlapping('/a', before)).toEqual(['/a/b']);
     expect(await calls.overlapping('/a', Date.now() + 1000)).toEqual([]);
   });
 
@@ -43,9 +51,9 @@ await overDrivers('open calls of related roots', (world) => {
     const calls = await open();
     await begin(calls, '/a', 1, gone);
     const later = Date.now() + 1000;
-    expect(await calls.overlapping('/a/b', later)).toEqual(['']);
+    expect(await calls.overlapping('/a/b', later)).toEqual(['/a']);
     expect(await calls.overlapping('/a/b', later)).toEqual([]);
-    expect(await calls.overlapping('/a/b', 0), 'it counts as open until it was found gone').toEqual(['']);
+    expect(await calls.overlapping('/a/b', 0), 'it counts as open until it was found gone').toEqual(['/a']);
   });
 
   test('prune ends what owners left behind, and neither live nor detached calls', async () => {
@@ -55,13 +63,13 @@ await overDrivers('open calls of related roots', (world) => {
     await begin(calls, '/c', 1, null);
     expect(await calls.prune()).toBe(1);
     expect(await calls.prune()).toBe(0);
-    expect(await calls.overlapping('/', Date.now() + 1000)).toEqual(['b', 'c']);
+    expect(await calls.overlapping('/', Date.now() + 1000)).toEqual(['/b', '/c']);
   });
 
   test('two handles see each other, and four opened at once make one table', async () => {
     const [one, two] = await Promise.all([open(), open(), open(), open()]);
     await begin(one as OpenCalls, '/a', 1);
-    expect(await (two as OpenCalls).overlapping('/a/b', 0)).toEqual(['']);
+    expect(await (two as OpenCalls).overlapping('/a/b', 0)).toEqual(['/a']);
     expect((await readdir(world.dir)).filter((name) => name.endsWith('.db'))).toEqual(['open-calls.db']);
   });
 

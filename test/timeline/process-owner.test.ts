@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import type { Writable } from 'node:stream';
 import { expect, test } from 'vitest';
 import { currentOwner, ownerGone } from '../../src/process-owner.ts';
 
@@ -12,6 +13,11 @@ async function endedPid(): Promise<number> {
   const child = spawn(process.execPath, ['-e', '']);
   await once(child, 'close');
   return child.pid as number;
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  const started = performance.now();
+  while (!holds() && performance.now() - started < 5000) await new Promise(setImmediate);
 }
 
 test('this process is not gone', () => {
@@ -35,15 +41,17 @@ test.skipIf(!onLinux)('a process id that came again is not its first owner', () 
 });
 
 test.skipIf(!onLinux)('a process that ended and was not waited for is gone', async () => {
-  // The shell becomes a sleep that never waits for the child that it started before.
-  const parent = spawn('sh', ['-c', 'sh -c "exit 0" & echo $!; exec sleep 30'], {
-    stdio: ['ignore', 'pipe', 'ignore'],
+  // The child waits for descriptor 3 to close; by then its parent is a sleep, which never waits for anyone.
+  const parent = spawn('sh', ['-c', 'sh -c "read x <&3" & echo $!; exec sleep 30'], {
+    stdio: ['ignore', 'pipe', 'ignore', 'pipe'],
   });
   const [data] = await once(parent.stdout as NodeJS.ReadableStream, 'data');
   const pid = Number(String(data));
+  await until(() => readFileSync(`/proc/${parent.pid}/comm`, 'utf8') === 'sleep\n');
+  expect(ownerGone({ ...here, pid, startTime: 0 })).toBe(false);
+  (parent.stdio[3] as Writable).end();
   const owner = { ...here, pid, startTime: 0 };
-  const started = performance.now();
-  while (!ownerGone(owner) && performance.now() - started < 5000) await new Promise(setImmediate);
+  await until(() => ownerGone(owner));
   expect(existsSync(`/proc/${pid}`), 'it is still there, as a zombie').toBe(true);
   expect(ownerGone(owner)).toBe(true);
   parent.kill('SIGKILL');

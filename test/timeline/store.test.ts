@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { copyFile, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { MIGRATIONS, SCHEMA_VERSION, TABLES } from '../../src/timeline/schema.sql.ts';
@@ -13,6 +13,8 @@ async function bytesOf(dir: string): Promise<Record<string, string>> {
   for (const name of (await readdir(dir)).sort()) out[name] = (await readFile(join(dir, name))).toString('hex');
   return out;
 }
+
+const script = await buildChild();
 
 await overDrivers('timeline store', (world) => {
   test('a new store has an id and a seed of its own, which stay', async () => {
@@ -99,7 +101,6 @@ await overDrivers('timeline store', (world) => {
     const driver = await world.driver();
     await driver.exec(`BEGIN; PRAGMA user_version = ${SCHEMA_VERSION + 3}; COMMIT`);
     // As after a crash: file and log are there, nobody has them open.
-    const { mkdir } = await import('node:fs/promises');
     const crashed = join(world.dir, 'crashed');
     await mkdir(crashed);
     for (const name of ['timeline.db', 'timeline.db-wal']) await copyFile(join(world.dir, name), join(crashed, name));
@@ -195,7 +196,6 @@ await overDrivers('timeline store', (world) => {
   });
 
   test('processes that create at once end up with one store, and all their appends are in it', async () => {
-    const script = await buildChild();
     const children = [1, 2, 3].map(
       (n) =>
         new Promise<string>((resolve, reject) => {

@@ -11,6 +11,7 @@ import { readFileSync } from 'node:fs';
 const HEADER = 12;
 const EXTENDED = 0x4000;
 const MODE_DIR = 0o040000;
+const MODE_SUBMODULE = 0o160000;
 /** Bytes of an entry before the object name: ten stat fields. */
 const STAT_BYTES = 40;
 
@@ -19,6 +20,7 @@ interface Parsed {
   readonly paths: string[];
   /** Folders that stand for all below them (a sparse index). */
   readonly folders: string[];
+  readonly submodules: string[];
   readonly link: { readonly shared: string; readonly deleted: number[] } | null;
 }
 
@@ -124,11 +126,13 @@ function parseWith(bytes: Buffer, hashBytes: number): Parsed {
   const count = cursor.u32();
   const paths: string[] = [];
   const folders: string[] = [];
+  const submodules: string[] = [];
   let previous = '';
   for (let i = 0; i < count; i++) {
     const { path, mode } = readEntry(cursor, { version, hashBytes, previous });
     previous = path;
     paths.push(path);
+    if (mode === MODE_SUBMODULE) submodules.push(path);
     if (mode === MODE_DIR) folders.push(path.replace(/\/$/, ''));
   }
   let link: Parsed['link'] = null;
@@ -141,7 +145,7 @@ function parseWith(bytes: Buffer, hashBytes: number): Parsed {
     } else if (!/^[A-Z]/.test(name) && name !== 'sdir')
       throw new Error(`the index needs an extension that we don't know: ${name}`);
   }
-  return { paths, folders, link };
+  return { paths, folders, submodules, link };
 }
 
 function parse(bytes: Buffer): Parsed {
@@ -166,14 +170,20 @@ function parse(bytes: Buffer): Parsed {
 
 /** Tracked paths of one repository, from its top, as byte strings. */
 export class TrackedPaths {
-  readonly #paths = new Set<string>();
+  readonly #paths: ReadonlySet<string>;
+  readonly #submodules: ReadonlySet<string>;
   readonly #folders = new Set<string>();
   readonly #whole: readonly string[];
 
-  constructor(paths: Iterable<string>, whole: readonly string[] = []) {
-    this.#whole = whole;
-    for (const path of paths) {
-      this.#paths.add(path);
+  constructor(of: {
+    readonly paths: readonly string[];
+    readonly folders?: readonly string[];
+    readonly submodules?: readonly string[];
+  }) {
+    this.#paths = new Set(of.paths);
+    this.#submodules = new Set(of.submodules);
+    this.#whole = of.folders ?? [];
+    for (const path of of.paths) {
       for (let at = path.lastIndexOf('/'); at > 0; at = path.lastIndexOf('/', at - 1)) {
         const folder = path.slice(0, at);
         if (this.#folders.has(folder)) break;
@@ -182,28 +192,42 @@ export class TrackedPaths {
     }
   }
 
-  has(path: string): boolean {
-    return this.#paths.has(path) || this.#whole.some((folder) => path.startsWith(`${folder}/`));
+  /** A name that is tracked; for a folder: a submodule, or something below it is tracked. */
+  tracks(path: string, isDir: boolean): boolean {
+    if (this.#whole.some((folder) => path.startsWith(`${folder}/`))) return true;
+    if (!isDir) return this.#paths.has(path);
+    return (
+      this.#submodules.has(path) ||
+      this.#folders.has(path) ||
+      this.#whole.some((folder) => folder === path || folder.startsWith(`${path}/`))
+    );
   }
 
-  /** Whether something below the folder is tracked. */
-  holdsBelow(folder: string): boolean {
-    return this.#folders.has(folder) || this.#whole.some((whole) => whole === folder || folder.startsWith(`${whole}/`));
+  isSubmodule(path: string): boolean {
+    return this.#submodules.has(path);
   }
 }
 
 /**
- * Reads `<gitDir>/index`, and the shared index that it names.
+ * Reads `<gitDir>/index`, and the shared index that it names. No index: nothing is tracked.
  *
- * @throws ENOENT where there is no index; an `Error` that says what is wrong where it is damaged
+ * @throws an `Error` that says what is wrong where it can't be read
  */
 export function readTrackedPaths(gitDir: string): TrackedPaths {
-  const own = parse(readFileSync(`${gitDir}/index`));
-  if (own.link === null) return new TrackedPaths(own.paths, own.folders);
-  const shared = /^0+$/.test(own.link.shared)
-    ? { paths: [], folders: [] }
-    : parse(readFileSync(`${gitDir}/sharedindex.${own.link.shared}`));
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(`${gitDir}/index`);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return new TrackedPaths({ paths: [] });
+    throw error;
+  }
+  const own = parse(bytes);
+  if (own.link === null) return new TrackedPaths(own);
+  const shared = /^0+$/.test(own.link.shared) ? null : parse(readFileSync(`${gitDir}/sharedindex.${own.link.shared}`));
   const deleted = new Set(own.link.deleted);
-  const kept = shared.paths.filter((_, i) => !deleted.has(i));
-  return new TrackedPaths([...kept, ...own.paths.filter((path) => path !== '')], [...shared.folders, ...own.folders]);
+  return new TrackedPaths({
+    paths: [...(shared?.paths ?? []).filter((_, i) => !deleted.has(i)), ...own.paths.filter((path) => path !== '')],
+    folders: [...(shared?.folders ?? []), ...own.folders],
+    submodules: [...(shared?.submodules ?? []), ...own.submodules],
+  });
 }

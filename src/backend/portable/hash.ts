@@ -27,8 +27,13 @@ export class Hasher {
 
   /** The name of a blob with these bytes. */
   hash(...parts: readonly Uint8Array[]): Hash {
+    return this.hashAll(parts);
+  }
+
+  /** The name of a blob whose bytes come in chunks. A chunk's memory may be used again for the next. */
+  hashAll(chunks: Iterable<Uint8Array>): Hash {
     this.#name.init();
-    for (const part of parts) this.#name.update(part);
+    for (const chunk of chunks) this.#name.update(chunk);
     return this.#name.digest('hex');
   }
 

@@ -53,11 +53,13 @@ function parseLine(raw: string, ignoreCase: boolean): Pattern | null {
   if (dirOnly) text = text.slice(0, -1);
   if (text === '') return null;
   const nameOnly = !text.includes('/');
-  if (text.startsWith('/')) text = text.slice(1);
-  const glob = compileGlob(text, { pathname: !nameOnly, ignoreCase });
+  const rooted = text.startsWith('/');
+  const glob = compileGlob(rooted ? text.slice(1) : text, { pathname: !nameOnly, ignoreCase });
   const parts = nameOnly
     ? [null, glob]
-    : text.split('/').map((part) => (part === '**' ? null : compileGlob(part, { pathname: true, ignoreCase })));
+    : (rooted ? text.slice(1) : text)
+        .split('/')
+        .map((part) => (part === '**' ? null : compileGlob(part, { pathname: true, ignoreCase })));
   return { negative, dirOnly, nameOnly, glob, parts };
 }
 
@@ -98,6 +100,16 @@ export class PatternFile {
     return null;
   }
 
+  /** The verdict on a path, else that on the nearest folder above it which has one. */
+  matchWithFolders(path: string, isDir: boolean): 'ignored' | 'visible' | null {
+    if (this.#patterns.length === 0) return null;
+    let found = this.match(path, isDir);
+    for (let at = path.lastIndexOf('/'); found === null && at > 0; at = path.lastIndexOf('/', at - 1)) {
+      found = this.match(path.slice(0, at), true);
+    }
+    return found;
+  }
+
   /** Whether a path below the folder `path` could match a line that isn't negated. */
   mayMatchBelow(path: string): boolean {
     const names = (this.#ignoreCase ? foldCase(path) : path).split('/');
@@ -114,55 +126,34 @@ function reachesBelow(parts: readonly (Glob | null)[], names: readonly string[])
   return parts.length > names.length;
 }
 
-/** What a repository adds to its folders' files: `info/exclude` before the user's global excludes. */
-export interface LastFiles {
-  readonly files: readonly (PatternFile | 'unreadable')[];
-}
-
-/** The rule file of one folder, over those of the folders above it in the same repository. */
+/** Rule files one above another: the last pushed has the first say. A path is cut to what the file's folder holds. */
 export class RuleStack {
   readonly #above: RuleStack | null;
   readonly #file: PatternFile | 'unreadable' | null;
-  /** Length of the folder's path from the top of the repository, with its slash; what a name's path is cut by. */
   readonly #cut: number;
-  readonly #last: LastFiles;
 
-  private constructor(
-    above: RuleStack | null,
-    file: PatternFile | 'unreadable' | null,
-    folder: string,
-    last: LastFiles,
-  ) {
+  private constructor(above: RuleStack | null, file: PatternFile | 'unreadable' | null, cut: number) {
     this.#above = above;
     this.#file = file;
-    this.#cut = folder === '' ? 0 : folder.length + 1;
-    this.#last = last;
+    this.#cut = cut;
   }
 
-  static top(file: PatternFile | 'unreadable' | null, last: LastFiles): RuleStack {
-    return new RuleStack(null, file, '', last);
+  static empty(): RuleStack {
+    return new RuleStack(null, null, 0);
   }
 
-  /** @param folder from the top of the repository */
-  below(folder: string, file: PatternFile | 'unreadable' | null): RuleStack {
-    return file === null ? this : new RuleStack(this, file, folder, this.#last);
+  /** @param cut how many bytes of a full path lead to the file's folder, the slash included */
+  push(file: PatternFile | 'unreadable' | null, cut: number): RuleStack {
+    return file === null || (file !== 'unreadable' && file.empty) ? this : new RuleStack(this, file, cut);
   }
 
-  /** @param path of the name, from the top of the repository */
+  /** @param path full: from the top of the root's repository */
   verdict(path: string, isDir: boolean): RuleVerdict {
     for (let stack: RuleStack | null = this; stack !== null; stack = stack.#above) {
-      const found = decide(stack.#file, path.slice(stack.#cut), isDir);
-      if (found !== null) return found;
-    }
-    for (const file of this.#last.files) {
-      const found = decide(file, path, isDir);
+      if (stack.#file === 'unreadable') return 'unknown';
+      const found = stack.#file?.match(path.slice(stack.#cut), isDir) ?? null;
       if (found !== null) return found;
     }
     return 'visible';
   }
-}
-
-function decide(file: PatternFile | 'unreadable' | null, path: string, isDir: boolean): RuleVerdict | null {
-  if (file === null) return null;
-  return file === 'unreadable' ? 'unknown' : file.match(path, isDir);
 }

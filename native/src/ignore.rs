@@ -1,1 +1,0 @@
-//! Ignore verdicts, folder by folder.

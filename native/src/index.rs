@@ -1,1 +1,0 @@
-//! The index file and its form in memory.

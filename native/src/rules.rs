@@ -1,1 +1,0 @@
-//! Sources of ignore rules, and their snapshot.

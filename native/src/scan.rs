@@ -1,1 +1,0 @@
-//! One look at the tree.

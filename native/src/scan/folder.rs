@@ -1,0 +1,342 @@
+//! One folder: opened by its parent's descriptor, compared with what the index knows of it.
+//!
+//! A folder whose stat key is unchanged and not racy has the same names: they are looked at without reading it. Else it
+//! is read whole, and only then may a name be called gone.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::rules::View;
+use super::set::Pending;
+use super::sys::{open_dir, stat_bytes, stat_open};
+use super::{Before, Local, Scan};
+use crate::error::{EngineError, Result};
+use crate::ignore::Frame;
+use crate::ignore::names::base_name;
+use crate::index::{Entry, NodeId, flag, kind};
+use crate::rules::Inside;
+use crate::scan::sys::Names;
+use crate::wire::{ProblemKind, Reason, RelPath, StatKey, Version, row_flag};
+
+/// A folder to visit.
+pub(crate) struct Task {
+    /// None: the index lacks it.
+    pub node: Option<NodeId>,
+    pub path: RelPath,
+    /// Its parent; none for the root.
+    pub parent: Option<Arc<OwnedFd>>,
+    pub dev: u64,
+    pub before: Option<Before>,
+    /// `DESPITE`, `HELD`.
+    pub marks: u32,
+    pub ctx: Ctx,
+}
+
+/// What a folder hands down to those below it.
+#[derive(Clone, Default)]
+pub(crate) struct Ctx {
+    pub inside: Inside,
+    /// Names that the index lacks were there before, unseen for this reason.
+    pub entering: Option<Reason>,
+    /// It could not be observed at the last look.
+    pub incomplete: bool,
+    /// At a boundary: the stack of rules.
+    pub frame: Option<Arc<Frame>>,
+    /// At a boundary: the rules differ from the frozen ones; known names are asked about again.
+    pub changed: bool,
+    /// At a boundary: what git tracks could differ.
+    pub git_changed: bool,
+}
+
+/// The folder whose names are being looked at.
+pub(crate) struct Here<'a> {
+    pub fd: BorrowedFd<'a>,
+    pub shared: &'a Arc<OwnedFd>,
+    pub path: &'a [u8],
+    pub dev: u64,
+    pub ctx: Ctx,
+}
+
+impl Task {
+    pub fn root(scan: &Scan<'_>) -> Self {
+        let ctx = match &scan.view {
+            View::Turn { .. } => Ctx::default(),
+            View::Renewed { old, present } => Ctx {
+                frame: Some(present.base.above.clone()),
+                changed: old.as_ref().is_none_or(|old| !present.same_above(&old.snapshot)),
+                git_changed: scan.git_keys.get(&b""[..]) != Some(&present.base.above.repo.key()),
+                ..Ctx::default()
+            },
+        };
+        Task {
+            node: Some(scan.index.root()),
+            path: Vec::new(),
+            parent: None,
+            dev: scan.root.dev,
+            before: None,
+            marks: 0,
+            ctx,
+        }
+    }
+}
+
+impl Scan<'_> {
+    /// Looks at a folder's own entry and at all its names; folders below go to `made`.
+    pub(super) fn visit(&self, local: &mut Local, task: Task, made: &mut Vec<Task>) -> Result<()> {
+        let opened = match &task.parent {
+            None => open_dir(self.root.fd.as_fd(), b"."),
+            Some(parent) => open_dir(parent.as_fd(), base_name(&task.path)),
+        };
+        let fd = match opened.and_then(|fd| Ok((stat_open(fd.as_fd())?, fd))) {
+            Ok((stat, fd)) => {
+                local.counters.stat_calls += 1;
+                return self.visit_open(local, task, (Arc::new(fd), stat), made);
+            }
+            Err(error) => error,
+        };
+        self.cannot_enter(local, task, fd)
+    }
+
+    fn visit_open(
+        &self,
+        local: &mut Local,
+        mut task: Task,
+        (fd, stat): (Arc<OwnedFd>, StatKey),
+        made: &mut Vec<Task>,
+    ) -> Result<()> {
+        if stat.dev != task.dev {
+            self.record(local, &task, Entry::uncovered(Reason::Mount, stat));
+            return Ok(());
+        }
+        let old = task.node.map(|node| *self.index.entry(node));
+        let steady = !self.rehash
+            && old.is_some_and(|old| {
+                old.kind == kind::DIR && old.stat == stat && !old.has(flag::UNTRUSTED | flag::NOT_WHOLE)
+            });
+        let mut names = std::mem::take(&mut local.names);
+        if !steady {
+            local.counters.dirs_read += 1;
+            if let Err(error) = names.read(fd.as_fd()) {
+                local.names = names;
+                return self.cannot_enter(local, task, error);
+            }
+        }
+        if let Some(reason) = old.and_then(|old| old.reason()) {
+            task.ctx.entering = task.ctx.entering.or(Some(reason));
+            task.ctx.incomplete |= reason == Reason::Unreadable;
+        }
+        let racy = if self.clock.is_racy(&stat) {
+            flag::UNTRUSTED
+        } else {
+            0
+        };
+        self.record(local, &task, Entry::dir(stat).with(racy | task.marks));
+        let seen = if steady { None } else { Some(&names) };
+        let ctx = self.enter_rules(&task, fd.as_fd(), seen);
+        let here = Here {
+            fd: fd.as_fd(),
+            shared: &fd,
+            path: &task.path,
+            dev: stat.dev,
+            ctx,
+        };
+        let children = task.node.map_or(&[][..], |node| self.index.children(node));
+        let looked = match seen {
+            Some(names) => self.merge(local, &here, (names, children), made),
+            None => self.steady(local, &here, children, made),
+        };
+        local.names = names;
+        looked
+    }
+
+    /// Names of a folder that has the same ones as before.
+    fn steady(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        children: &[NodeId],
+        made: &mut Vec<Task>,
+    ) -> Result<()> {
+        self.count_entries(children.len() as u64)?;
+        local.counters.entries += children.len() as u64;
+        let mut gone = Vec::new();
+        for child in children {
+            if !self.known(local, here, (*child, None), made) {
+                gone.push(*child);
+            }
+        }
+        self.confirm_gone(local, here, &gone);
+        Ok(())
+    }
+
+    /// Names of a folder that was read, against those that the index knows; both are sorted.
+    fn merge(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (names, children): (&Names, &[NodeId]),
+        made: &mut Vec<Task>,
+    ) -> Result<()> {
+        self.count_entries(names.len() as u64)?;
+        local.counters.entries += names.len() as u64;
+        let mut rest = children.iter().copied().peekable();
+        let mut gone = Vec::new();
+        for at in 0..names.len() {
+            let name = names.name(at);
+            while let Some(child) = rest.next_if(|child| self.index.name(*child) < name) {
+                self.vanished(local, here, child);
+            }
+            match rest.next_if(|child| self.index.name(*child) == name) {
+                Some(child) if self.known(local, here, (child, names.kind(at)), made) => {}
+                Some(child) => gone.push(child),
+                None => self.fresh(local, here, (name, names.kind(at), None), made),
+            }
+        }
+        rest.for_each(|child| self.vanished(local, here, child));
+        self.confirm_gone(local, here, &gone);
+        Ok(())
+    }
+
+    /// Reads a folder (again) and calls gone what it lacks.
+    pub(super) fn confirm_gone(&self, local: &mut Local, here: &Here<'_>, gone: &[NodeId]) {
+        if gone.is_empty() {
+            return;
+        }
+        let mut names = Names::default();
+        local.counters.dirs_read += 1;
+        let read = open_dir(here.fd, b".").and_then(|fd| names.read(fd.as_fd()));
+        for child in gone {
+            if read.is_ok() && !names.has(self.index.name(*child)) {
+                self.vanished(local, here, *child);
+            } else {
+                let path = self.path_below(here.path, *child);
+                local.problem(
+                    &path,
+                    ProblemKind::Vanished,
+                    "it could not be looked at; its last version stands",
+                );
+            }
+        }
+    }
+
+    /// The rules that hold below a folder.
+    fn enter_rules(&self, task: &Task, fd: BorrowedFd<'_>, names: Option<&Names>) -> Ctx {
+        let mut ctx = task.ctx.clone();
+        ctx.inside = self.inside_of(&task.path, task.marks);
+        let View::Renewed { old, present } = &self.view else {
+            return ctx;
+        };
+        let Some(frame) = ctx.frame.take() else { return ctx };
+        let has = |name: &[u8]| match (names, task.node) {
+            (Some(names), _) => names.has(name),
+            (None, Some(node)) => self.index.child(node, name).is_some(),
+            (None, None) => false,
+        };
+        let has_git = has(b".git");
+        let submodule = has_git
+            && ctx.inside == Inside::Ignored
+            && frame.repo.has_submodule(&present.base.full(&task.path));
+        if ctx.inside != Inside::No && !submodule {
+            ctx.frame = Some(frame);
+            return ctx;
+        }
+        let folder = crate::rules::OpenFolder {
+            fd,
+            path: &task.path,
+            has_ignore: has(b".gitignore"),
+            has_git,
+        };
+        let entered = present.enter(&frame, &folder);
+        ctx.changed |= old
+            .as_ref()
+            .is_none_or(|old| !present.same_in(&task.path, &old.snapshot));
+        if entered.nested {
+            ctx.inside = Inside::No;
+            ctx.git_changed = self.git_keys.get(&task.path) != Some(&entered.frame.repo.key());
+        }
+        ctx.frame = Some(entered.frame);
+        ctx
+    }
+
+    /// Records a folder's own entry where it differs.
+    pub(super) fn record(&self, local: &mut Local, task: &Task, entry: Entry) {
+        let old = task.node.map(|node| *self.index.entry(node));
+        if task.before.is_none() && old == Some(entry) {
+            return;
+        }
+        let incomplete = if task.ctx.incomplete {
+            row_flag::INCOMPLETE
+        } else {
+            0
+        };
+        let known = task.node.filter(|node| self.index.entry(*node).is_known());
+        let before = match (&task.before, known) {
+            (Some(before), _) => before.clone(),
+            (None, Some(node)) => Before {
+                version: self.index.version(node),
+                flags: incomplete,
+            },
+            (None, None) => match task.ctx.entering {
+                Some(reason) => Before {
+                    version: Entry::uncovered(reason, entry.stat).version(&[]),
+                    flags: row_flag::COVERAGE,
+                },
+                None => Before {
+                    version: Version::Absent,
+                    flags: 0,
+                },
+            },
+        };
+        let mut pending = Pending::now(entry, before.version);
+        pending.flags = before.flags;
+        local.found(task.path.clone(), pending);
+    }
+
+    /// A folder that could not be opened: something else by now, gone, or closed to us.
+    fn cannot_enter(&self, local: &mut Local, task: Task, error: Errno) -> Result<()> {
+        let Some(parent) = &task.parent else {
+            return Err(EngineError::io("read the root", error));
+        };
+        if matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM) {
+            return Err(EngineError::io("open a folder", error).with_path(&task.path));
+        }
+        let holder = crate::ignore::names::parent_of(&task.path).to_vec();
+        let here = Here {
+            fd: parent.as_fd(),
+            shared: parent,
+            path: &holder,
+            dev: task.dev,
+            ctx: task.ctx.clone(),
+        };
+        local.counters.stat_calls += 1;
+        match stat_bytes(parent.as_fd(), base_name(&task.path)) {
+            Ok(stat) if stat.kind == crate::wire::FileKind::Dir => {
+                local.closed.push(task.path.clone());
+                local.problem(&task.path, ProblemKind::UnreadableDir, error);
+                self.record(
+                    local,
+                    &task,
+                    Entry::uncovered(Reason::Unreadable, stat).with(task.marks),
+                );
+            }
+            Ok(stat) => {
+                if let Some(node) = task.node {
+                    self.drop_below(local, &here, node);
+                }
+                let before = task.before.unwrap_or_else(|| Before {
+                    version: task.node.map_or(Version::Absent, |node| self.index.version(node)),
+                    flags: 0,
+                });
+                self.leaf(local, &here, (task.path, stat), before);
+            }
+            Err(Errno::NOENT) => match task.node {
+                Some(node) => self.confirm_gone(local, &here, &[node]),
+                None => local.problem(&task.path, ProblemKind::Vanished, "it was there and is gone"),
+            },
+            Err(error) => local.problem(&task.path, ProblemKind::UnreadableDir, error),
+        }
+        Ok(())
+    }
+}

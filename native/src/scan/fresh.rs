@@ -1,0 +1,270 @@
+//! A name that the index lacks: names that need no rule first, then the rules, then what stands there.
+
+use rustix::io::Errno;
+
+use super::folder::{Here, Task};
+use super::rules::Newcomer;
+use super::set::Pending;
+use super::sys::stat_bytes;
+use super::{Before, Local, Scan};
+use crate::ignore::names::{base_name, is_secret, is_temp, join, may_fold_to_git};
+use crate::index::{Entry, NodeId, flag};
+use crate::rules::Inside;
+use crate::scan::View;
+use crate::wire::{FileKind, ProblemKind, Reason, RelPath, StatKey, Version, row_flag};
+
+impl Scan<'_> {
+    /// Looks at a new name. `node`: a place that the index has for it, without a version.
+    pub(super) fn fresh(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (name, listed, node): (&[u8], Option<FileKind>, Option<NodeId>),
+        made: &mut Vec<Task>,
+    ) {
+        if is_temp(name) {
+            return;
+        }
+        let path = join(here.path, name);
+        if self.limits.skip.contains(&path) {
+            return;
+        }
+        if name == b".git" || self.is_other_git(local, here, name) {
+            if !here.path.is_empty()
+                && let Some(stat) = self.stat(local, here, name, &path)
+            {
+                let entry = Entry::uncovered(Reason::Git, stat);
+                self.take(local, here, (path, stat, entry), false);
+            }
+            return;
+        }
+        let mut stat = None;
+        let file_kind = match listed {
+            Some(kind) => kind,
+            None => {
+                stat = self.stat(local, here, name, &path);
+                let Some(stat) = &stat else { return };
+                stat.kind
+            }
+        };
+        let is_dir = file_kind == FileKind::Dir;
+        let secret = self.is_secret_file(&path, file_kind) && here.ctx.inside == Inside::No;
+        let verdict = if secret {
+            Newcomer::Covered {
+                marks: 0,
+                visible_now: false,
+            }
+        } else {
+            self.judge_new(local, here, &path, is_dir)
+        };
+        if verdict == Newcomer::Ignored {
+            local.found(
+                path,
+                Pending::now(Entry::ignored(file_kind), self.before_of(node)),
+            );
+            return;
+        }
+        let Some(stat) = stat.or_else(|| self.stat(local, here, name, &path)) else {
+            return;
+        };
+        match verdict {
+            Newcomer::Covered { marks, visible_now } => {
+                self.cover(
+                    local,
+                    here,
+                    NewName {
+                        path,
+                        stat,
+                        node,
+                        marks,
+                        visible_now,
+                    },
+                    made,
+                );
+            }
+            _ => self.take(
+                local,
+                here,
+                (path, stat, Entry::uncovered(Reason::Ignored, stat)),
+                false,
+            ),
+        }
+    }
+
+    fn before_of(&self, node: Option<NodeId>) -> Version {
+        node.map_or(Version::Absent, |node| self.index.version(node))
+    }
+
+    fn stat(&self, local: &mut Local, here: &Here<'_>, name: &[u8], path: &[u8]) -> Option<StatKey> {
+        local.counters.stat_calls += 1;
+        match stat_bytes(here.fd, name) {
+            Ok(stat) => Some(stat),
+            Err(Errno::NOENT) => {
+                local.problem(path, ProblemKind::Vanished, "it was there and is gone");
+                None
+            }
+            Err(error) => {
+                local.problem(path, ProblemKind::UnreadableDir, error);
+                None
+            }
+        }
+    }
+
+    /// Another spelling of `.git`, as the file system says.
+    fn is_other_git(&self, local: &mut Local, here: &Here<'_>, name: &[u8]) -> bool {
+        if !may_fold_to_git(name) {
+            return false;
+        }
+        local.counters.stat_calls += 2;
+        match (stat_bytes(here.fd, name), stat_bytes(here.fd, b".git")) {
+            (Ok(a), Ok(b)) => (a.ino, a.dev) == (b.ino, b.dev),
+            _ => false,
+        }
+    }
+
+    fn is_secret_file(&self, path: &[u8], kind: FileKind) -> bool {
+        kind == FileKind::File && is_secret(base_name(path)) && !self.view.included(path, false)
+    }
+
+    /// A new name that is covered: a folder is entered, the rest is looked at.
+    fn cover(&self, local: &mut Local, here: &Here<'_>, name: NewName, made: &mut Vec<Task>) {
+        let NewName {
+            path,
+            stat,
+            node,
+            marks,
+            visible_now,
+        } = name;
+        let mut ctx = here.ctx.clone();
+        if visible_now {
+            ctx.entering = ctx.entering.or(Some(Reason::Ignored));
+        }
+        if stat.kind == FileKind::Dir && stat.dev == here.dev {
+            let parent = Some(here.shared.clone());
+            let task = Task {
+                node,
+                path,
+                parent,
+                dev: here.dev,
+                before: None,
+                marks,
+                ctx,
+            };
+            if self.own_only {
+                self.record(
+                    local,
+                    &task,
+                    Entry::dir(stat).with(flag::UNTRUSTED | flag::NOT_WHOLE | marks),
+                );
+            } else {
+                made.push(task);
+            }
+            return;
+        }
+        let Some(mut pending) = self.sight(here, &path, &stat) else {
+            local.problem(&path, ProblemKind::Vanished, "it changed while it was looked at");
+            return;
+        };
+        pending.entry = pending.entry.map(|entry| entry.with(marks));
+        let before = self.newcomer_before(here, &stat, visible_now);
+        (pending.before, pending.flags) = (before.version, before.flags);
+        local.found(path, pending);
+    }
+
+    fn newcomer_before(&self, here: &Here<'_>, stat: &StatKey, visible_now: bool) -> Before {
+        let reason = here.ctx.entering.or(visible_now.then_some(Reason::Ignored));
+        match reason {
+            None => Before {
+                version: Version::Absent,
+                flags: 0,
+            },
+            Some(reason) => Before {
+                version: Entry::uncovered(reason, *stat).version(&[]),
+                flags: row_flag::COVERAGE,
+            },
+        }
+    }
+
+    /// Records a new name whose version is known by its stat alone.
+    fn take(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (path, stat, entry): (RelPath, StatKey, Entry),
+        visible_now: bool,
+    ) {
+        let before = self.newcomer_before(here, &stat, visible_now);
+        let mut pending = Pending::now(entry, before.version);
+        pending.flags = before.flags;
+        local.found(path, pending);
+    }
+
+    /// What stands under a covered name that is no folder of this file system; files become suspects. None where it
+    /// changed under the look.
+    pub(super) fn sight(&self, here: &Here<'_>, path: &[u8], stat: &StatKey) -> Option<Pending> {
+        let racy = if self.clock.is_racy(stat) {
+            flag::UNTRUSTED
+        } else {
+            0
+        };
+        let now = |entry: Entry| Pending::now(entry, Version::Absent);
+        if stat.dev != here.dev {
+            return Some(now(Entry::uncovered(Reason::Mount, *stat)));
+        }
+        match stat.kind {
+            FileKind::File if self.is_secret_file(path, FileKind::File) => {
+                Some(now(Entry::uncovered(Reason::Secret, *stat)))
+            }
+            FileKind::File if stat.size > self.limits.max_file_bytes => {
+                Some(now(Entry::uncovered(Reason::TooLarge, *stat)))
+            }
+            FileKind::File => {
+                let entry = Entry::uncovered(Reason::OutOfTime, *stat).with(racy);
+                Some(Pending {
+                    suspect: true,
+                    ..now(entry)
+                })
+            }
+            FileKind::Symlink => {
+                let target = rustix::fs::readlinkat(here.fd, base_name(path), Vec::new()).ok()?;
+                let entry = Entry::symlink(*stat).with(racy);
+                Some(Pending {
+                    extra: target.into_bytes(),
+                    ..now(entry)
+                })
+            }
+            FileKind::Dir => None,
+            kind => kind.special().map(|special| now(Entry::special(*stat, special))),
+        }
+    }
+
+    /// Records what came in a folder's place.
+    pub(super) fn leaf(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (path, stat): (RelPath, StatKey),
+        before: Before,
+    ) {
+        match self.sight(here, &path, &stat) {
+            Some(mut pending) => {
+                (pending.before, pending.flags) = (before.version, before.flags);
+                local.found(path, pending);
+            }
+            None => local.problem(&path, ProblemKind::Vanished, "it changed while it was looked at"),
+        }
+    }
+
+    /// The scan is a boundary's.
+    pub(super) fn view_renews(&self) -> bool {
+        matches!(self.view, View::Renewed { .. })
+    }
+}
+
+struct NewName {
+    path: RelPath,
+    stat: StatKey,
+    node: Option<NodeId>,
+    marks: u32,
+    visible_now: bool,
+}

@@ -1,0 +1,346 @@
+//! A name that the index knows: is it still what it was?
+//!
+//! Nothing is allocated for a name that is unchanged. Within a turn no rule is asked: what is covered stays covered,
+//! what is ignored stays ignored.
+
+use rustix::io::Errno;
+
+use super::folder::{Ctx, Here, Task};
+use super::rules::{Again, is_hidden};
+use super::set::Pending;
+use super::sys::stat_name;
+use super::{Before, Local, Scan};
+use crate::ignore::names::base_name;
+use crate::index::{Entry, NodeId, flag, kind};
+use crate::wire::{FileKind, ProblemKind, Reason, RelPath, StatKey, Version, row_flag};
+
+const MARKS: u32 = flag::DESPITE | flag::HELD;
+
+impl Scan<'_> {
+    /// Looks at a known name; `listed` is what the folder says that it is. False where it is not there.
+    pub(super) fn known(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (child, listed): (NodeId, Option<FileKind>),
+        made: &mut Vec<Task>,
+    ) -> bool {
+        let entry = *self.index.entry(child);
+        if !entry.is_known() && !entry.has(flag::IGNORED) {
+            return self.unknown_node(local, here, child, made);
+        }
+        let mut marks = entry.flags & MARKS;
+        let mut asked = false;
+        if is_hidden(&entry) && listed.is_some_and(|kind| kind != entry.stat.kind) {
+            // Another thing stands under the name: the verdict was not about it.
+            return self.unknown_node(local, here, child, made);
+        }
+        if self.asks(here, &entry) && !entry.is(Reason::Git) {
+            asked = true;
+            let path = self.path_below(here.path, child);
+            match self.judge_again(local, here, &path, &entry) {
+                Again::Keep { marks: now } => marks = now,
+                Again::Enter { marks } => return self.enter(local, here, (child, path, marks), made),
+                Again::Leave if entry.is(Reason::Secret) => {}
+                Again::Leave => {
+                    self.leave(local, child, path);
+                    return true;
+                }
+            }
+        }
+        if entry.has(flag::IGNORED) {
+            return true;
+        }
+        if entry.is_entered() && !self.own_only {
+            made.push(self.task_for(here, child, &entry, (marks, asked)));
+            return true;
+        }
+        self.look_again(local, here, (child, marks, asked), made)
+    }
+
+    fn task_for(&self, here: &Here<'_>, child: NodeId, entry: &Entry, (marks, asked): (u32, bool)) -> Task {
+        let mut ctx = here.ctx.clone();
+        // A folder that begins or ceases to be hidden has its names judged anew.
+        ctx.changed |= asked && (marks & flag::HELD != 0 || marks != entry.flags & MARKS);
+        Task {
+            node: Some(child),
+            path: self.path_below(here.path, child),
+            parent: Some(here.shared.clone()),
+            dev: here.dev,
+            before: None,
+            marks,
+            ctx,
+        }
+    }
+
+    /// A node without a version: rows told of something below it, or it stood for an ignored name of another kind.
+    fn unknown_node(&self, local: &mut Local, here: &Here<'_>, child: NodeId, made: &mut Vec<Task>) -> bool {
+        let name = self.index.name(child).to_vec();
+        self.fresh(local, here, (&name, None, Some(child)), made);
+        true
+    }
+
+    /// Stats a name and compares.
+    fn look_again(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (child, marks, asked): (NodeId, u32, bool),
+        made: &mut Vec<Task>,
+    ) -> bool {
+        let entry = self.index.entry(child);
+        local.counters.stat_calls += 1;
+        let stat = match stat_name(here.fd, self.index.c_name(child)) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return false,
+            Err(error) => {
+                let path = self.path_below(here.path, child);
+                local.problem(&path, ProblemKind::UnreadableDir, error);
+                return true;
+            }
+        };
+        let trusted = entry.stat == stat && !self.rehash && !entry.has(flag::UNTRUSTED | flag::WRITERS);
+        if trusted && !asked && marks == entry.flags & MARKS && self.is_settled(entry, &stat, here.dev) {
+            return true;
+        }
+        let path = self.path_below(here.path, child);
+        let flags = if here.ctx.incomplete {
+            row_flag::INCOMPLETE
+        } else {
+            0
+        };
+        let before = Before {
+            version: self.index.version(child),
+            flags,
+        };
+        if stat.kind == FileKind::Dir
+            && stat.dev == here.dev
+            && !entry.is(Reason::Ignored)
+            && !entry.is(Reason::Git)
+        {
+            self.folder_now(local, here, (child, path, stat), made);
+            return true;
+        }
+        if entry.is_entered() {
+            self.drop_below(local, here, child);
+        }
+        if let Some(mut pending) = self.renewed(entry, &stat, (&path, here), before) {
+            pending.entry = pending.entry.map(|now| now.with(marks));
+            if pending.entry != Some(*entry) || pending.suspect || !pending.extra.is_empty() {
+                local.found(path, pending);
+            }
+        }
+        true
+    }
+
+    /// Under a trusted stat key there is nothing to do.
+    fn is_settled(&self, entry: &Entry, stat: &StatKey, dev: u64) -> bool {
+        match entry.reason() {
+            Some(Reason::Unstable | Reason::OutOfTime) => false,
+            Some(Reason::TooLarge) => stat.size > self.limits.max_file_bytes,
+            Some(Reason::Mount) => stat.dev != dev,
+            _ => true,
+        }
+    }
+
+    /// What a known name that is no folder is to become; none where it stays as it is.
+    fn renewed(
+        &self,
+        entry: &Entry,
+        stat: &StatKey,
+        (path, here): (&[u8], &Here<'_>),
+        before: Before,
+    ) -> Option<Pending> {
+        let same_stat = entry.stat == *stat;
+        let trusted = same_stat && !self.rehash && !entry.has(flag::UNTRUSTED | flag::WRITERS);
+        let mut flags = before.flags;
+        let now = |entry: Entry| {
+            Some(Pending {
+                flags,
+                ..Pending::now(entry, before.version.clone())
+            })
+        };
+        match entry.reason() {
+            Some(Reason::Git) => {
+                return if entry.same_identity(stat) {
+                    None
+                } else {
+                    now(Entry::uncovered(Reason::Git, *stat))
+                };
+            }
+            Some(Reason::Ignored) => {
+                // A folder's times move with every name below it: only another inode is news.
+                let same = if stat.kind == FileKind::Dir {
+                    entry.same_identity(stat)
+                } else {
+                    same_stat
+                };
+                return if same {
+                    None
+                } else {
+                    now(Entry::uncovered(Reason::Ignored, *stat))
+                };
+            }
+            Some(Reason::Unreadable) if trusted => return now(*entry),
+            Some(Reason::OutOfTime) if same_stat && !entry.has(flag::UNTRUSTED) => flags |= row_flag::LATE,
+            Some(Reason::TooLarge) if same_stat && stat.size <= self.limits.max_file_bytes => {
+                flags |= row_flag::COVERAGE;
+            }
+            None if trusted && entry.kind == kind::FILE => {
+                let grown_out = self.view_renews() && stat.size > self.limits.max_file_bytes;
+                if !grown_out {
+                    return now(Entry { flags: 0, ..*entry });
+                }
+                flags |= row_flag::COVERAGE;
+            }
+            _ => {}
+        }
+        let secret = crate::ignore::names::is_secret(base_name(path)) && stat.kind == FileKind::File;
+        if same_stat && secret != entry.is(Reason::Secret) && secret != self.view.included(path, false) {
+            flags |= row_flag::COVERAGE;
+        }
+        let mut pending = self.sight(here, path, stat)?;
+        pending.before = before.version;
+        pending.flags = flags;
+        if entry.kind == kind::SYMLINK
+            && pending.after() == pending.before
+            && pending.entry.map(|e| e.stat) == Some(entry.stat)
+        {
+            let flags = pending.entry.map_or(0, |e| e.flags);
+            if flags == entry.flags & !MARKS {
+                return None;
+            }
+        }
+        Some(pending)
+    }
+
+    /// A known name is a folder now (or, looked at alone, still is one).
+    fn folder_now(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (child, path, stat): (NodeId, RelPath, StatKey),
+        made: &mut Vec<Task>,
+    ) {
+        let entry = *self.index.entry(child);
+        let mut task = self.task_for(here, child, &entry, (entry.flags & MARKS, false));
+        task.path = path;
+        if !self.own_only {
+            made.push(task);
+            return;
+        }
+        if entry.kind == kind::DIR {
+            if entry.stat.mode != stat.mode || entry.stat.ino != stat.ino {
+                self.record(
+                    local,
+                    &task,
+                    Entry::dir(stat).with(flag::UNTRUSTED | flag::NOT_WHOLE | task.marks),
+                );
+            }
+        } else if !entry.is(Reason::Unreadable) || entry.stat != stat {
+            self.record(
+                local,
+                &task,
+                Entry::dir(stat).with(flag::UNTRUSTED | flag::NOT_WHOLE),
+            );
+        }
+    }
+
+    /// A hidden name is visible: it enters, and what stood in its place was uncovered.
+    fn enter(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (child, path, marks): (NodeId, RelPath, u32),
+        made: &mut Vec<Task>,
+    ) -> bool {
+        local.counters.stat_calls += 1;
+        let stat = match stat_name(here.fd, self.index.c_name(child)) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return false,
+            Err(error) => {
+                local.problem(&path, ProblemKind::UnreadableDir, error);
+                return true;
+            }
+        };
+        let version = match self.index.version(child) {
+            Version::Absent => Entry::uncovered(Reason::Ignored, stat).version(&[]),
+            version => version,
+        };
+        let before = Before {
+            version,
+            flags: row_flag::COVERAGE,
+        };
+        if stat.kind == FileKind::Dir && stat.dev == here.dev {
+            let ctx = Ctx {
+                entering: Some(Reason::Ignored),
+                changed: true,
+                ..here.ctx.clone()
+            };
+            let node = Some(child);
+            let parent = Some(here.shared.clone());
+            made.push(Task {
+                node,
+                path,
+                parent,
+                dev: here.dev,
+                before: Some(before),
+                marks,
+                ctx,
+            });
+        } else if let Some(mut pending) = self.sight(here, &path, &stat) {
+            pending.before = before.version;
+            pending.flags = before.flags;
+            pending.entry = pending.entry.map(|entry| entry.with(marks));
+            local.found(path, pending);
+        }
+        true
+    }
+
+    /// A known name is ignored by the new rules: it and all below leave coverage, but what is held.
+    fn leave(&self, local: &mut Local, child: NodeId, path: RelPath) {
+        let mut leaving = self.index.below(child);
+        leaving.push((path, child));
+        for (path, node) in leaving {
+            let entry = self.index.entry(node);
+            if !entry.is_known() || entry.is(Reason::Ignored) {
+                continue;
+            }
+            let left = Entry::uncovered(Reason::Ignored, entry.stat);
+            let mut pending = Pending::now(left, self.index.version(node));
+            pending.flags = row_flag::COVERAGE;
+            local.found(path, pending);
+        }
+    }
+
+    /// A known name that its folder, read whole, lacks.
+    pub(super) fn vanished(&self, local: &mut Local, here: &Here<'_>, child: NodeId) {
+        self.drop_below(local, here, child);
+        let flags = if here.ctx.incomplete {
+            row_flag::INCOMPLETE
+        } else {
+            0
+        };
+        local.found(
+            self.path_below(here.path, child),
+            Pending::gone(self.index.version(child), flags),
+        );
+    }
+
+    /// All that was known below a folder that is no more.
+    pub(super) fn drop_below(&self, local: &mut Local, here: &Here<'_>, child: NodeId) {
+        if self.index.children(child).is_empty() {
+            return;
+        }
+        let flags = if here.ctx.incomplete {
+            row_flag::INCOMPLETE
+        } else {
+            0
+        };
+        for (path, node) in self.index.below(child) {
+            if self.index.entry(node).is_known() {
+                local.found(path, Pending::gone(self.index.version(node), flags));
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! A look at named paths only: each by its own entry, with the folders above that the index lacks.
+
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use super::folder::{Ctx, Here};
+use super::sys::{open_dir_beneath, stat_bytes, stat_open};
+use super::{Local, Scan};
+use crate::error::Result;
+use crate::ignore::names::{base_name, parent_of};
+use crate::index::{NodeId, flag};
+use crate::wire::{ProblemKind, Reason, RelPath};
+
+impl Scan<'_> {
+    /// Looks at each path. What is found of one path is found once.
+    pub(crate) fn look_at(&self, paths: &[RelPath]) -> Result<Local> {
+        let mut local = Local::default();
+        let mut seen = BTreeSet::new();
+        for path in paths {
+            self.work.cancel.check()?;
+            self.look_at_one(&mut local, path, &mut seen);
+        }
+        Ok(local)
+    }
+
+    fn look_at_one(&self, local: &mut Local, path: &[u8], seen: &mut BTreeSet<RelPath>) {
+        if path.is_empty() || !seen.insert(path.to_vec()) {
+            return;
+        }
+        let folder = parent_of(path);
+        let opened = open_dir_beneath(self.root.fd.as_fd(), folder);
+        let fd = match opened.and_then(|fd| Ok((stat_open(fd.as_fd())?, fd))) {
+            Ok((_, fd)) => Arc::new(fd),
+            Err(error) => {
+                let gone = matches!(
+                    error.raw_os_error(),
+                    Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP)
+                );
+                if gone {
+                    // The folder itself is gone or no folder: to look at it says what became of this path.
+                    self.look_at_one(local, folder, seen);
+                } else if self.index.find(path).is_some() {
+                    local.problem(path, ProblemKind::UnreadableDir, error);
+                }
+                return;
+            }
+        };
+        if !folder.is_empty() && !self.is_known_folder(folder) {
+            self.look_at_one(local, folder, seen);
+        }
+        local.counters.entries += 1;
+        let here = Here {
+            fd: fd.as_fd(),
+            shared: &fd,
+            path: folder,
+            dev: self.root.dev,
+            ctx: self.ctx_of(folder),
+        };
+        let mut made = Vec::new();
+        match self.index.find(path) {
+            Some(node) => {
+                if !self.known(local, &here, (node, None), &mut made) {
+                    self.confirm_gone(local, &here, &[node]);
+                }
+            }
+            None => self.fresh_if_there(local, &here, path),
+        }
+    }
+
+    fn fresh_if_there(&self, local: &mut Local, here: &Here<'_>, path: &[u8]) {
+        let name = base_name(path);
+        // A path that was never there is no problem.
+        if let Ok(stat) = stat_bytes(here.fd, name) {
+            self.fresh(local, here, (name, Some(stat.kind), None), &mut Vec::new());
+        }
+    }
+
+    fn is_known_folder(&self, folder: &[u8]) -> bool {
+        self.index
+            .find(folder)
+            .is_some_and(|node| self.index.entry(node).is_known())
+    }
+
+    /// What the folders above hand down, as the index has them.
+    fn ctx_of(&self, folder: &[u8]) -> Ctx {
+        let mut ctx = Ctx::default();
+        let mut path = folder;
+        while !path.is_empty() {
+            if let Some(node) = self.index.find(path) {
+                self.take_ctx(&mut ctx, path, node);
+            }
+            path = parent_of(path);
+        }
+        ctx
+    }
+
+    fn take_ctx(&self, ctx: &mut Ctx, path: &[u8], node: NodeId) {
+        let entry = self.index.entry(node);
+        if ctx.inside == crate::rules::Inside::No {
+            ctx.inside = self.inside_of(path, entry.flags & (flag::DESPITE | flag::HELD));
+        }
+        if let Some(reason) = entry.reason() {
+            ctx.entering = ctx.entering.or(Some(reason));
+            ctx.incomplete |= reason == Reason::Unreadable;
+        }
+    }
+}

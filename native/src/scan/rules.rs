@@ -1,0 +1,368 @@
+//! Which rules a scan judges by: at a boundary the present ones, within a turn the frozen ones and the present ones both.
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, OnceLock};
+
+use super::folder::Here;
+use super::set::Pending;
+use super::{Local, Root, Scan};
+use crate::error::Result;
+use crate::ignore::GitKey;
+use crate::index::{Entry, Index, flag};
+use crate::rules::{Frozen, Inside, Look, Present, Snapshot, Sources, Verdict};
+use crate::wire::{FileKind, Problem, ProblemKind, Reason, RelPath, encode_paths};
+
+/// The rules of one scan. Clones share what was read.
+#[derive(Clone)]
+pub enum View {
+    Renewed {
+        old: Option<Arc<Frozen>>,
+        present: Arc<Present>,
+    },
+    Turn {
+        frozen: Arc<Frozen>,
+        present: Arc<OnceLock<Present>>,
+        root: Root,
+    },
+}
+
+/// What a whole scan saw that the new snapshot needs.
+pub(crate) struct Gathered {
+    /// Folders that could not be entered: what the old snapshot has of them stays.
+    pub closed: Vec<RelPath>,
+    pub submodules: Vec<RelPath>,
+}
+
+/// The outcome of a boundary's reading of rules.
+pub(crate) struct Renewal {
+    /// None where they are the old ones.
+    pub rules: Option<Arc<Frozen>>,
+    pub keys: BTreeMap<RelPath, GitKey>,
+    pub problems: Vec<Problem>,
+}
+
+/// What becomes of a name that the index lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Newcomer {
+    Covered {
+        /// `DESPITE`, or nothing.
+        marks: u32,
+        /// The rules before hid it: it enters without a change of its own.
+        visible_now: bool,
+    },
+    /// Ignored by the frozen rules: no entry.
+    Ignored,
+    /// Hidden by this turn's rules, or perhaps by rules that can't be read.
+    Hidden,
+}
+
+/// What becomes of a name that the index has, when rules are asked again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Again {
+    Keep {
+        marks: u32,
+    },
+    /// It was hidden and is visible.
+    Enter {
+        marks: u32,
+    },
+    Leave,
+}
+
+const HIDDEN_BY: u32 = flag::DESPITE | flag::HELD;
+
+impl View {
+    pub fn renewed(sources: Sources, old: Option<Arc<Frozen>>, root: &Root) -> Self {
+        let present = Arc::new(Present::new(sources, &root.path, root.fd.clone()));
+        View::Renewed { old, present }
+    }
+
+    pub fn turn(frozen: Arc<Frozen>, root: &Root) -> Self {
+        View::Turn {
+            frozen,
+            present: Arc::default(),
+            root: root.clone(),
+        }
+    }
+
+    /// Option `include` names the path or a folder above it.
+    pub fn included(&self, path: &[u8], is_dir: bool) -> bool {
+        match self {
+            View::Renewed { present, .. } => present.base.included(path, is_dir),
+            View::Turn { frozen, .. } => frozen.base.included(path, is_dir),
+        }
+    }
+
+    fn turn_present<'v>(frozen: &Frozen, cell: &'v OnceLock<Present>, root: &Root) -> &'v Present {
+        cell.get_or_init(|| Present::new(frozen.base.sources.clone(), &root.path, root.fd.clone()))
+    }
+
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        match self {
+            View::Turn { present, .. } => present.get().map_or(Vec::new(), |p| p.collected().problems),
+            View::Renewed { present, .. } if present.base.root_ignored => vec![Problem {
+                path: Vec::new(),
+                kind: ProblemKind::RootIgnored,
+                detail: "a rule above the root hides it; the rules hold for the names inside".into(),
+            }],
+            View::Renewed { .. } => Vec::new(),
+        }
+    }
+
+    pub(crate) fn renewal(
+        &self,
+        index: &Index,
+        pending: &BTreeMap<RelPath, Pending>,
+        gathered: Gathered,
+    ) -> Result<Option<Renewal>> {
+        let View::Renewed { old, present } = self else {
+            return Ok(None);
+        };
+        let mut collected = present.collected();
+        let mut submodules = gathered.submodules;
+        if let Some(old) = old {
+            keep_closed(&mut collected.entries, &old.snapshot, present, &gathered.closed);
+        }
+        let mut tracked = Vec::new();
+        let mut take = |path: &RelPath, entry: &Entry| {
+            let is_dir = entry.stat.kind == FileKind::Dir;
+            if entry.has(flag::DESPITE) && !is_dir {
+                tracked.push(path.clone());
+            } else if entry.has(flag::DESPITE) && old.as_ref().is_some_and(|old| old.is_submodule(path)) {
+                submodules.push(path.clone());
+            }
+        };
+        for (path, node) in index.below(index.root()) {
+            if !pending.contains_key(&path) {
+                take(&path, index.entry(node));
+            }
+        }
+        pending
+            .iter()
+            .for_each(|(path, p)| p.entry.iter().for_each(|entry| take(path, entry)));
+        tracked.append(&mut submodules);
+        tracked.sort_unstable();
+        tracked.dedup();
+        if !tracked.is_empty() {
+            collected
+                .entries
+                .insert(b"tracked".to_vec(), encode_paths(&tracked));
+        }
+        let snapshot = Snapshot {
+            entries: collected.entries,
+        };
+        let same = old.as_ref().is_some_and(|old| old.snapshot == snapshot);
+        let root = match same {
+            true => None,
+            false => Some(Arc::new(Frozen::new(
+                snapshot,
+                present.root_path().as_os_str().as_bytes(),
+            )?)),
+        };
+        Ok(Some(Renewal {
+            rules: root,
+            keys: collected.keys,
+            problems: collected.problems,
+        }))
+    }
+}
+
+/// Takes over what the old snapshot has of folders that could not be entered.
+fn keep_closed(
+    entries: &mut BTreeMap<Vec<u8>, Vec<u8>>,
+    old: &Snapshot,
+    present: &Present,
+    closed: &[RelPath],
+) {
+    for (key, content) in &old.entries {
+        let plain = key.strip_prefix(b"unreadable:").unwrap_or(key);
+        let kept = closed.iter().any(|folder| {
+            let within = |path: &[u8], folder: &[u8]| crate::ignore::names::is_within(path, folder);
+            plain
+                .strip_prefix(b"top:")
+                .is_some_and(|path| within(path, &present.base.full(folder)))
+                || plain
+                    .strip_prefix(b"info:")
+                    .is_some_and(|path| within(path, folder))
+        });
+        if kept {
+            entries.entry(key.clone()).or_insert_with(|| content.clone());
+        }
+    }
+}
+
+fn marks_of(verdict: Verdict) -> u32 {
+    if matches!(verdict, Verdict::Despite(_)) {
+        flag::DESPITE
+    } else {
+        0
+    }
+}
+
+impl Scan<'_> {
+    /// How a folder is entered that the index marks so.
+    pub(super) fn inside_of(&self, path: &[u8], marks: u32) -> Inside {
+        if marks & HIDDEN_BY == 0 {
+            return Inside::No;
+        }
+        match &self.view {
+            View::Renewed { present, .. } => present.base.inside(path),
+            // A submodule has rules of its own.
+            View::Turn { frozen, .. } if frozen.is_submodule(path) => Inside::No,
+            View::Turn { frozen, .. } => frozen.base.inside(path),
+        }
+    }
+
+    /// Judges a name that the index lacks.
+    pub(super) fn judge_new(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        path: &[u8],
+        is_dir: bool,
+    ) -> Newcomer {
+        local.counters.rules_evaluated += 1;
+        match &self.view {
+            View::Renewed { old, present } => {
+                let verdict = self.judge_present(local, here, present, (path, is_dir), false);
+                let old = old.as_ref().filter(|_| here.ctx.changed);
+                match verdict {
+                    Verdict::Ignored => Newcomer::Ignored,
+                    Verdict::Blind => Newcomer::Hidden,
+                    seen => Newcomer::Covered {
+                        marks: marks_of(seen),
+                        visible_now: old
+                            .is_some_and(|o| o.judge(path, is_dir, Inside::No) == Verdict::Ignored),
+                    },
+                }
+            }
+            View::Turn {
+                frozen,
+                present,
+                root,
+            } => {
+                let before = frozen.judge(path, is_dir, here.ctx.inside);
+                match before {
+                    Verdict::Ignored => return Newcomer::Ignored,
+                    Verdict::Blind => return Newcomer::Hidden,
+                    _ => {}
+                }
+                let inside = here.ctx.inside;
+                match View::turn_present(frozen, present, root).judge(path, is_dir, inside) {
+                    Verdict::Ignored | Verdict::Blind => Newcomer::Hidden,
+                    now => Newcomer::Covered {
+                        marks: marks_of(before) | marks_of(now),
+                        visible_now: false,
+                    },
+                }
+            }
+        }
+    }
+
+    fn judge_present(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        present: &Present,
+        name: (&[u8], bool),
+        otherwise: bool,
+    ) -> Verdict {
+        let (path, is_dir) = name;
+        let frame = match &here.ctx.frame {
+            Some(frame) => frame.clone(),
+            None => present.frame(here.path),
+        };
+        let look = Look {
+            frame: &frame,
+            inside: here.ctx.inside,
+            path,
+            is_dir,
+        };
+        let verdict = present.judge_in(&look, otherwise);
+        if is_dir
+            && matches!(verdict, Verdict::Despite(_))
+            && frame.repo.has_submodule(&present.base.full(path))
+        {
+            local.submodules.push(path.to_vec());
+        }
+        verdict
+    }
+
+    /// Whether rules are to be asked again about a known name.
+    pub(super) fn asks(&self, here: &Here<'_>, entry: &Entry) -> bool {
+        let View::Renewed { .. } = &self.view else {
+            return false;
+        };
+        here.ctx.changed
+            || entry.has(flag::HELD)
+            || (here.ctx.git_changed && (entry.has(flag::DESPITE) || is_hidden(entry)))
+    }
+
+    /// Asks again about a known name.
+    pub(super) fn judge_again(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        path: &[u8],
+        entry: &Entry,
+    ) -> Again {
+        let same = Again::Keep {
+            marks: entry.flags & HIDDEN_BY,
+        };
+        let View::Renewed { present, .. } = &self.view else {
+            return same;
+        };
+        let is_dir = entry.stat.kind == FileKind::Dir;
+        let was_tracked = entry.has(flag::DESPITE);
+        if !here.ctx.changed && !entry.has(flag::HELD) {
+            // Only what git tracks could have changed: no rule needs to be asked.
+            let frame = match &here.ctx.frame {
+                Some(frame) => frame.clone(),
+                None => present.frame(here.path),
+            };
+            let look = Look {
+                frame: &frame,
+                inside: here.ctx.inside,
+                path,
+                is_dir,
+            };
+            if present.tracks(&look, was_tracked) == was_tracked {
+                return same;
+            }
+        }
+        local.counters.rules_evaluated += 1;
+        let verdict = self.judge_present(local, here, present, (path, is_dir), was_tracked);
+        match verdict {
+            Verdict::Blind => same,
+            Verdict::Covered | Verdict::Despite(_) if is_hidden(entry) => Again::Enter {
+                marks: marks_of(verdict),
+            },
+            Verdict::Covered | Verdict::Despite(_) => Again::Keep {
+                marks: marks_of(verdict),
+            },
+            Verdict::Ignored if is_hidden(entry) => same,
+            Verdict::Ignored if self.is_held(path) || (is_dir && self.holds_below(path)) => {
+                Again::Keep { marks: flag::HELD }
+            }
+            Verdict::Ignored => Again::Leave,
+        }
+    }
+
+    fn is_held(&self, path: &[u8]) -> bool {
+        self.hold
+            .iter()
+            .any(|held| crate::ignore::names::is_within(path, held))
+    }
+
+    fn holds_below(&self, path: &[u8]) -> bool {
+        self.hold
+            .iter()
+            .any(|held| crate::ignore::names::is_within(held, path))
+    }
+}
+
+/// An ignored name, or one that left coverage.
+pub(super) fn is_hidden(entry: &Entry) -> bool {
+    entry.has(flag::IGNORED) || entry.is(Reason::Ignored)
+}

@@ -1,0 +1,255 @@
+//! A change set: what a look found against the index, path by path.
+//!
+//! A pending path is a change where its version differs; else it only refreshes what the index knows (a stat key, an
+//! ignored name). Suspects stand as `uncovered: out-of-time` until `ingest` has read them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::clock::Clock;
+use super::rules::{Gathered, View};
+use crate::error::Result;
+use crate::ignore::GitKey;
+use crate::index::{Entry, Index, Step};
+use crate::rules::Frozen;
+use crate::wire::{Change, FileKind, Problem, Reason, RelPath, Version, row_flag};
+
+/// Work done, for tests and results.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub entries: u64,
+    pub stat_calls: u64,
+    pub dirs_read: u64,
+    pub rules_evaluated: u64,
+}
+
+impl Counters {
+    pub(super) fn add(&mut self, other: &Counters) {
+        self.entries += other.entries;
+        self.stat_calls += other.stat_calls;
+        self.dirs_read += other.dirs_read;
+        self.rules_evaluated += other.rules_evaluated;
+    }
+}
+
+/// What is to become of one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    /// None: it is gone.
+    pub entry: Option<Entry>,
+    /// Target of a symlink.
+    pub extra: Vec<u8>,
+    pub before: Version,
+    /// Row flags.
+    pub flags: u8,
+    /// Its bytes are to be read.
+    pub suspect: bool,
+}
+
+impl Pending {
+    pub fn gone(before: Version, flags: u8) -> Self {
+        Pending {
+            entry: None,
+            extra: Vec::new(),
+            before,
+            flags,
+            suspect: false,
+        }
+    }
+
+    pub fn now(entry: Entry, before: Version) -> Self {
+        Pending {
+            entry: Some(entry),
+            extra: Vec::new(),
+            before,
+            flags: 0,
+            suspect: false,
+        }
+    }
+
+    pub fn after(&self) -> Version {
+        self.entry
+            .map_or(Version::Absent, |entry| entry.version(&self.extra))
+    }
+}
+
+/// The result of a scan, until it is committed or discarded.
+pub struct ChangeSet {
+    pub pending: BTreeMap<RelPath, Pending>,
+    pub clock: Clock,
+    pub view: View,
+    pub counters: Counters,
+    pub problems: Vec<Problem>,
+    /// The scan looked at the whole tree.
+    pub whole: bool,
+    /// New frozen rules, where a boundary's scan found other ones.
+    pub rules: Option<Arc<Frozen>>,
+    /// What git's indexes were, where the scan was a boundary's.
+    pub git_keys: Option<BTreeMap<RelPath, GitKey>>,
+}
+
+impl ChangeSet {
+    pub(super) fn new(clock: Clock, view: View) -> Self {
+        ChangeSet {
+            pending: BTreeMap::new(),
+            clock,
+            view,
+            counters: Counters::default(),
+            problems: Vec::new(),
+            whole: true,
+            rules: None,
+            git_keys: None,
+        }
+    }
+
+    pub(super) fn renew(&mut self, index: &Index, gathered: Gathered) -> Result<()> {
+        let view = self.view.clone();
+        let Some(renewed) = view.renewal(index, &self.pending, gathered)? else {
+            return Ok(());
+        };
+        self.problems.extend(renewed.problems);
+        self.git_keys = Some(renewed.keys);
+        self.rules = renewed.rules;
+        Ok(())
+    }
+
+    /// Takes in what a second look at `paths` found; what it found nothing of is as the index says.
+    pub(super) fn absorb(&mut self, index: &Index, paths: &[RelPath], found: Vec<(RelPath, Pending)>) {
+        let mut found: BTreeMap<RelPath, Pending> = found.into_iter().collect();
+        for path in paths {
+            if let (Some(new), Some(old)) = (found.get_mut(path), self.pending.get(path))
+                && old.flags & row_flag::COVERAGE != 0
+                && new.before == index.version_at(path)
+                && (new.before == Version::Absent || new.before == old.before)
+            {
+                // It entered coverage in this set; a second look doesn't make that somebody's change.
+                new.before = old.before.clone();
+                new.flags |= row_flag::COVERAGE;
+            }
+            let is_folder = match found.get(path) {
+                Some(new) => new.entry.is_some_and(|entry| entry.stat.kind == FileKind::Dir),
+                None => index.find(path).is_some(),
+            };
+            if !is_folder {
+                let below: Vec<RelPath> = self
+                    .pending
+                    .range(path.clone()..)
+                    .map(|(p, _)| p)
+                    .take_while(|p| p.starts_with(path))
+                    .cloned()
+                    .collect();
+                for inner in below
+                    .iter()
+                    .filter(|inner| crate::ignore::names::is_within(inner, path))
+                {
+                    self.pending.remove(inner);
+                }
+            }
+            self.pending.remove(path);
+        }
+        self.pending.extend(found);
+    }
+
+    pub fn suspects(&self) -> impl Iterator<Item = &RelPath> {
+        self.pending
+            .iter()
+            .filter(|(_, pending)| pending.suspect)
+            .map(|(path, _)| path)
+    }
+
+    /// Covered files and symlinks once the set is taken in; suspects count as files.
+    pub fn files(&self, index: &Index) -> u64 {
+        let was = |path: &RelPath| {
+            index
+                .find(path)
+                .is_some_and(|node| index.entry(node).is_covered_file())
+        };
+        let mut files = index.covered_files();
+        for (path, pending) in &self.pending {
+            let is = pending.suspect || pending.entry.is_some_and(|entry| entry.is_covered_file());
+            files = files + u64::from(is) - u64::from(was(path));
+        }
+        files
+    }
+
+    /// Changes of versions, sorted by path. The root has no row.
+    pub fn changes(&self) -> Vec<Change> {
+        self.pending
+            .iter()
+            .filter(|(path, _)| !path.is_empty())
+            .filter_map(|(path, pending)| {
+                let after = pending.after();
+                (after != pending.before).then(|| Change {
+                    path: path.clone(),
+                    before: pending.before.clone(),
+                    after,
+                    flags: pending.flags,
+                })
+            })
+            .collect()
+    }
+
+    /// What moves the index forward.
+    pub fn steps(&self) -> Vec<Step> {
+        let step = |(path, pending): (&RelPath, &Pending)| match pending.entry {
+            None => Step::Remove { path: path.clone() },
+            Some(entry) => Step::Put {
+                path: path.clone(),
+                entry,
+                extra: pending.extra.clone(),
+            },
+        };
+        self.pending.iter().map(step).collect()
+    }
+
+    /// All versions of the tree with the set taken in, sorted by path bytes.
+    pub fn versions(&self, index: &Index) -> Vec<(RelPath, Version)> {
+        let mut out: Vec<(RelPath, Version)> = index
+            .below(index.root())
+            .into_iter()
+            .filter(|(path, node)| index.entry(*node).is_known() && !self.pending.contains_key(path))
+            .map(|(path, node)| (path, index.version(node)))
+            .collect();
+        let put = |(path, pending): (&RelPath, &Pending)| match pending.after() {
+            Version::Absent => None,
+            after => (!path.is_empty()).then(|| (path.clone(), after)),
+        };
+        out.extend(self.pending.iter().filter_map(put));
+        out.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        out
+    }
+
+    /// Known and not covered, with the set taken in, sorted; a reason, or none for special files. What is below a
+    /// folder that left coverage is not listed beside it.
+    pub fn uncovered(&self, index: &Index) -> Vec<(RelPath, Option<Reason>)> {
+        let mut out: Vec<(RelPath, Option<Reason>)> = Vec::new();
+        let mut hidden: Vec<RelPath> = Vec::new();
+        for (path, version) in self.versions(index) {
+            let reason = match version {
+                Version::Uncovered { reason, stat } => {
+                    if reason == Reason::Ignored && stat.kind == FileKind::Dir {
+                        hidden.push(path.clone());
+                    }
+                    Some(reason)
+                }
+                Version::Special { .. } => None,
+                _ => continue,
+            };
+            out.push((path, reason));
+        }
+        if !hidden.is_empty() {
+            let below = |path: &RelPath| {
+                let mut rest = crate::ignore::names::parent_of(path);
+                while !rest.is_empty() {
+                    if hidden.binary_search_by(|h| h.as_slice().cmp(rest)).is_ok() {
+                        return true;
+                    }
+                    rest = crate::ignore::names::parent_of(rest);
+                }
+                false
+            };
+            out.retain(|(path, _)| !below(path));
+        }
+        out
+    }
+}

@@ -1,0 +1,7 @@
+//! A tree from the outside: real folders, real stores.
+
+mod coverage;
+mod kit;
+mod looks;
+mod racy;
+mod turns;

@@ -1,0 +1,212 @@
+/**
+ * Reads the files that a scan left to be read, hashes and stores them, each in one pass (DESIGN §4.1).
+ *
+ * A file is opened without following or blocking, must be a regular file, and must be the very name that was asked for
+ * (on Linux its descriptor is asked where it lies, so that a folder swapped for a link leads nowhere). Its stat key is
+ * taken before and after; where it moved the file is read again, three times in all, then it is `unstable`. Node has no
+ * read leases: who has a file open for writing goes unseen, and what a lease once saw (flag `writers`) stays as it is.
+ */
+import { closeSync, constants, fstatSync, openSync, readlinkSync, readSync } from 'node:fs';
+import { TakebackError } from '../../errors.ts';
+import { encodeName, isWithin } from '../../rel-path.ts';
+import type { Hash, Problem, RelPath, StatKey, UncoveredReason, Version } from '../../types.ts';
+import type { IngestResult } from '../backend.ts';
+import type { ChangeSet, Draft } from './change-set.ts';
+import { fsPath, kindOf, sameStat, statKey } from './coverage.ts';
+import { checkCancelled, errnoOf, type WorkHooks } from './faults.ts';
+import { EntryFlag, type IndexTree } from './index.ts';
+
+const TRIES = 3;
+
+/** What is needed of `SegmentStore`. */
+export interface BlobSink {
+  hash(bytes: Uint8Array): Hash;
+  put(bytes: Uint8Array): { readonly isNew: boolean; readonly hash: Hash };
+}
+
+export interface IngestSettings {
+  readonly root: string;
+  readonly index: IndexTree;
+  readonly segments: BlobSink;
+  readonly maxFileBytes: number;
+  readonly isRacy: (stat: { mtimeNs: bigint; ctimeNs: bigint }) => boolean;
+  readonly hooks: WorkHooks;
+  /** `Date.now()` at which to stop. */
+  readonly deadlineMs?: number | undefined;
+  readonly first?: readonly RelPath[] | undefined;
+  readonly hashOnly?: boolean | undefined;
+}
+
+type Read =
+  | { readonly kind: 'bytes'; readonly bytes: Buffer; readonly stat: StatKey }
+  | {
+      readonly kind: 'uncovered';
+      readonly reason: UncoveredReason;
+      readonly stat: StatKey | null;
+      readonly detail?: string;
+    }
+  | { readonly kind: 'gone'; readonly detail: string }
+  | { readonly kind: 'moved'; readonly stat: StatKey | null };
+
+/** All bytes from a descriptor, `size` of them if nothing moves; one more shows that it grew. */
+function readWhole(fd: number, size: number): Buffer {
+  const buffer = Buffer.allocUnsafe(size + 1);
+  let length = 0;
+  while (length < buffer.length) {
+    const count = readSync(fd, buffer, length, buffer.length - length, null);
+    if (count === 0) break;
+    length += count;
+  }
+  return buffer.subarray(0, length);
+}
+
+export class Ingester {
+  readonly #settings: IngestSettings;
+  readonly #set: ChangeSet;
+  readonly #rootBytes: Buffer;
+  readonly problems: Problem[] = [];
+  #hashed = 0;
+  #storedFiles = 0;
+  #storedBytes = 0;
+
+  constructor(set: ChangeSet, settings: IngestSettings) {
+    this.#set = set;
+    this.#settings = settings;
+    this.#rootBytes = encodeName(settings.root === '/' ? '' : settings.root);
+  }
+
+  run(paths: readonly RelPath[]): IngestResult {
+    const { first = [], deadlineMs, hooks } = this.#settings;
+    const isFirst = (path: RelPath): boolean => first.some((folder) => isWithin(path, folder));
+    const ordered = first.length === 0 ? paths : [...paths.filter(isFirst), ...paths.filter((path) => !isFirst(path))];
+    let left = 0;
+    ordered.forEach((path, done) => {
+      checkCancelled(hooks);
+      if (deadlineMs !== undefined && Date.now() >= deadlineMs) {
+        left++;
+        return;
+      }
+      this.#one(path);
+      hooks.progress({ phase: 'ingest', done: done + 1, total: ordered.length });
+    });
+    const counts = { filesHashed: this.#hashed, storedFiles: this.#storedFiles, storedBytes: this.#storedBytes };
+    return { ...counts, left, problems: this.problems };
+  }
+
+  #one(path: RelPath): void {
+    const draft = this.#set.drafts.get(path);
+    if (draft === undefined || draft.version !== null) return;
+    let read: Read = { kind: 'moved', stat: draft.stat };
+    for (let tries = 0; tries < TRIES && read.kind === 'moved'; tries++) read = this.#read(path);
+    switch (read.kind) {
+      case 'bytes':
+        this.#take(path, draft, read);
+        return;
+      case 'gone':
+        // its folder's stat key has moved: the next scan reads the names again, and says what became of it
+        this.problems.push({ path, kind: 'vanished', detail: read.detail });
+        this.#set.keep(path);
+        return;
+      case 'moved':
+        this.#draft(path, draft, { reason: 'unstable', stat: read.stat ?? draft.stat });
+        return;
+      default:
+        if (read.reason === 'unreadable')
+          this.problems.push({ path, kind: 'unreadable-file', detail: read.detail ?? 'it can not be read' });
+        this.#draft(path, draft, { reason: read.reason, stat: read.stat ?? draft.stat });
+    }
+  }
+
+  #draft(path: RelPath, draft: Draft, { reason, stat }: { reason: UncoveredReason; stat: StatKey }): void {
+    this.#set.put(path, {
+      ...draft,
+      version: { kind: 'uncovered', reason, stat },
+      stat,
+      flags: this.#flags(draft, stat),
+    });
+  }
+
+  #flags(draft: Draft, stat: StatKey): number {
+    const flags = draft.flags & ~EntryFlag.untrusted;
+    return this.#settings.isRacy(stat) ? flags | EntryFlag.untrusted : flags;
+  }
+
+  #take(path: RelPath, draft: Draft, { bytes, stat }: { bytes: Buffer; stat: StatKey }): void {
+    const { segments, hashOnly, index } = this.#settings;
+    this.#hashed++;
+    const known = index.versionOf(path);
+    let content = segments.hash(bytes);
+    if (hashOnly !== true && !(known.kind === 'file' && known.content === content)) {
+      try {
+        const put = segments.put(bytes);
+        content = put.hash;
+        if (put.isNew) {
+          this.#storedFiles++;
+          this.#storedBytes += bytes.length;
+        }
+      } catch (error) {
+        if (!(error instanceof Error) || error.name !== 'CollisionError') throw error;
+        this.problems.push({ path, kind: 'collision', detail: error.message });
+        this.#draft(path, draft, { reason: 'unreadable', stat });
+        return;
+      }
+    }
+    const version: Version = { kind: 'file', mode: stat.mode, size: stat.size, content };
+    this.#set.put(path, { ...draft, version, stat, flags: this.#flags(draft, stat) });
+  }
+
+  #read(path: RelPath): Read {
+    let fd: number;
+    try {
+      fd = openSync(
+        fsPath(this.#settings.root, path),
+        constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY,
+      );
+    } catch (error) {
+      return this.#fault(error);
+    }
+    try {
+      return this.#readOpen(fd, path);
+    } catch (error) {
+      return this.#fault(error);
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  #fault(error: unknown): Read {
+    const code = errnoOf(error);
+    const detail = (error as Error).message;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return { kind: 'gone', detail };
+    if (code === 'ELOOP' || code === 'ENXIO' || code === 'EISDIR') return { kind: 'moved', stat: null };
+    if (code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM') {
+      throw new TakebackError('ERR_IO', `out of descriptors or memory while reading files: ${detail}`, {
+        cause: error,
+      });
+    }
+    return { kind: 'uncovered', reason: 'unreadable', stat: null, detail };
+  }
+
+  #readOpen(fd: number, path: RelPath): Read {
+    const now = fstatSync(fd, { bigint: true });
+    const before = statKey(now);
+    if (kindOf(now) !== 'file' || !this.#liesAt(fd, path)) return { kind: 'moved', stat: before };
+    if (before.size > this.#settings.maxFileBytes) return { kind: 'uncovered', reason: 'too-large', stat: before };
+    const bytes = readWhole(fd, before.size);
+    const after = statKey(fstatSync(fd, { bigint: true }));
+    if (bytes.length !== before.size || !sameStat(before, after)) return { kind: 'moved', stat: after };
+    return { kind: 'bytes', bytes, stat: after };
+  }
+
+  /** Whether an open file is the name that was asked for, reached through no link. */
+  #liesAt(fd: number, path: RelPath): boolean {
+    if (process.platform !== 'linux') return true;
+    let where: Buffer;
+    try {
+      where = readlinkSync(`/proc/self/fd/${fd}`, { encoding: 'buffer' });
+    } catch {
+      return true; // no /proc: by name, like the scan
+    }
+    return where.equals(Buffer.concat([this.#rootBytes, Buffer.from('/'), encodeName(path)]));
+  }
+}

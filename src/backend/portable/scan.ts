@@ -1,0 +1,218 @@
+/**
+ * One look at the tree: what each path is, against the index (DESIGN §4.1, §4.2).
+ *
+ * By name, with lstat; reads no file. A folder whose stat key stands and isn't racy is not read again, its known names
+ * are stat-ed; rules are asked for new names only, or where a boundary found them changed. What is found goes to a
+ * `ChangeSet`; files whose bytes must be read are left to `ingest.ts`.
+ *
+ * `absent` is said only where the parent was read whole and lacks the name. What can't be looked at keeps its entry.
+ * Does not see: file systems mounted from the root's own device (bind mounts), nor who has a file open for writing.
+ */
+import type { BigIntStats } from 'node:fs';
+import { parentOf } from '../../rel-path.ts';
+import type { RelPath } from '../../types.ts';
+import { Classifier, type Name } from './classify.ts';
+import { joinPath, kindOf, sameStat, statKey } from './coverage.ts';
+import { checkCancelled } from './faults.ts';
+import { EntryFlag, type Node } from './index.ts';
+import type { ScanContext } from './scan-context.ts';
+
+/** A folder that is to be entered. */
+interface Task {
+  readonly path: RelPath;
+  readonly node: Node | undefined;
+  readonly stat: BigIntStats;
+  /** The present rules for names in it differ from the frozen ones. */
+  readonly changed: boolean;
+}
+
+/** What a folder's names are, and whether they were read now. */
+interface Names {
+  readonly names: readonly Name[];
+  readonly read: boolean;
+  /** Something moved while they were read: read them again next time. */
+  readonly moved: boolean;
+}
+
+export class Scanner {
+  readonly #context: ScanContext;
+  readonly #classify: Classifier;
+  readonly #tasks: Task[] = [];
+  /** Folders that could not be entered; what is below them keeps its entries and rules. */
+  readonly unentered: RelPath[] = [];
+
+  constructor(context: ScanContext) {
+    this.#context = context;
+    this.#classify = new Classifier(context);
+  }
+
+  /** Tracked files that a rule hides, as met by a scan that renewed the rules. */
+  get tracked(): readonly RelPath[] {
+    return this.#classify.tracked;
+  }
+
+  /** The whole tree. */
+  all(): void {
+    const context = this.#context;
+    const root = context.checkRoot();
+    const changed = context.renew && (context.frozen === null || !context.present.sameAbove(context.frozen));
+    this.#tasks.push({ path: '' as RelPath, node: context.index.root, stat: root, changed });
+    for (let task = this.#tasks.pop(); task !== undefined; task = this.#tasks.pop()) {
+      checkCancelled(context.hooks);
+      this.#folder(task);
+      context.progress();
+    }
+    context.checkRoot();
+  }
+
+  #mustRead({ node, stat }: Task): boolean {
+    if (node === undefined || node.children === null || node.stat === null || node.version.kind !== 'dir') return true;
+    if ((node.flags & (EntryFlag.untrusted | EntryFlag.partial)) !== 0 || !this.#context.trusting) return true;
+    return !sameStat(node.stat, statKey(stat));
+  }
+
+  #folder(task: Task): void {
+    const context = this.#context;
+    const { path, node } = task;
+    const found = this.#names(task);
+    if (found === null) {
+      this.unentered.push(path);
+      if (node !== undefined) context.countKept(node, path);
+      return;
+    }
+    let changed = task.changed;
+    if (context.renew) {
+      const has = (name: string): boolean => found.names.some((one) => one.name === name);
+      const bytes = context.bytes(path);
+      context.present.hint(bytes, { hasIgnore: has('.gitignore'), hasGit: path !== '' && has('.git') });
+      changed ||= context.frozen === null || !context.present.sameIn(bytes, context.frozen);
+    }
+    this.#classify.folder(task, { moved: found.moved, read: found.read });
+    for (const name of found.names) {
+      context.countEntry();
+      const entered = this.#classify.name(name, { folder: path, node, changed });
+      if (entered !== null)
+        this.#tasks.push({ path: joinPath(path, name.name), node: name.node, stat: entered, changed });
+    }
+    if (found.read && node !== undefined) this.#missing(task, found.names);
+  }
+
+  /** Known names that the folder lacks. */
+  #missing({ path, node }: Task, names: readonly Name[]): void {
+    if (node?.children == null || node.children.size === 0) return;
+    const there = new Set(names.map(({ name }) => name));
+    for (const name of node.children.keys()) {
+      const below = joinPath(path, name);
+      if (there.has(name) || this.#context.skips(below, name)) continue;
+      if (this.#context.tryLstat(below) === undefined) this.#context.set.remove(below);
+    }
+  }
+
+  #names(task: Task): Names | null {
+    if (!this.#mustRead(task)) {
+      const names = this.#known(task);
+      if (names !== null) return { names, read: false, moved: false };
+    }
+    return this.#readNames(task);
+  }
+
+  /** The names that the index has; null where one is gone, so that the folder has to be read. */
+  #known({ path, node }: Task): Name[] | null {
+    const names: Name[] = [];
+    for (const child of node?.children?.values() ?? []) {
+      if (this.#context.skips(joinPath(path, child.name), child.name)) continue;
+      const name: Name = { name: child.name, node: child, kind: null };
+      if ((child.flags & EntryFlag.ignored) === 0) {
+        name.stat = this.#context.tryLstat(joinPath(path, child.name));
+        if (name.stat === undefined) return null;
+      }
+      names.push(name);
+    }
+    return names;
+  }
+
+  #readNames({ path, node, stat }: Task): Names | null {
+    const context = this.#context;
+    let entries: ReturnType<ScanContext['readdir']>;
+    try {
+      entries = context.readdir(path);
+    } catch (error) {
+      this.#unreadable({ path, stat }, error);
+      return null;
+    }
+    const after = context.tryLstat(path);
+    if (
+      after === undefined ||
+      after === 'unreadable' ||
+      after.ino !== stat.ino ||
+      after.dev !== stat.dev ||
+      kindOf(after) !== 'dir'
+    ) {
+      context.problem(path, 'vanished', 'the folder was replaced or removed while it was read');
+      return null;
+    }
+    const names: Name[] = [];
+    for (const { name, kind } of entries) {
+      if (!context.skips(joinPath(path, name), name)) names.push({ name, kind, node: node?.children?.get(name) });
+    }
+    return { names, read: true, moved: !sameStat(statKey(stat), statKey(after)) };
+  }
+
+  #unreadable({ path, stat }: { path: RelPath; stat: BigIntStats }, error: unknown): void {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP') {
+      this.#context.problem(path, 'vanished', `the folder went while it was to be read: ${message}`);
+      return;
+    }
+    this.#context.problem(path, 'unreadable-dir', `the folder can't be read: ${message}`);
+    if (path !== '') this.#classify.unreadable(path, statKey(stat));
+  }
+
+  /** These paths only; folders with their own entry, not what is below. */
+  only(paths: readonly RelPath[]): void {
+    this.#context.checkRoot();
+    for (const path of paths) {
+      checkCancelled(this.#context.hooks);
+      if (path !== '') this.#one(path);
+    }
+  }
+
+  #one(path: RelPath): void {
+    const context = this.#context;
+    const parts = path.split('/');
+    for (let i = 1; i <= parts.length; i++) {
+      const at = parts.slice(0, i).join('/') as RelPath;
+      const name = parts[i - 1] as string;
+      if (context.skips(at, name)) return;
+      const stat = context.tryLstat(at);
+      if (stat === undefined) {
+        if (this.#lacks(at)) context.set.remove(path);
+        return;
+      }
+      const last = i === parts.length;
+      const node = context.index.find(at);
+      const draft = context.set.drafts.get(at);
+      const folder =
+        (draft?.version ?? node?.version)?.kind === 'dir' && stat !== 'unreadable' && kindOf(stat) === 'dir';
+      if (!last && folder) continue;
+      if (!last && stat !== 'unreadable' && kindOf(stat) !== 'dir') context.set.remove(path);
+      const parent = context.index.find(parentOf(at));
+      const entered = this.#classify.name(
+        { name, node, kind: null, stat },
+        { folder: parentOf(at), node: parent, changed: false },
+      );
+      if (entered === null) return;
+      this.#classify.unentered(at, { node, stat: entered });
+    }
+  }
+
+  /** Whether the folder that would hold a path was read whole and lacks it, or is itself not there. */
+  #lacks(path: RelPath): boolean {
+    try {
+      const name = path.slice(path.lastIndexOf('/') + 1);
+      return !this.#context.readdir(parentOf(path)).some((entry) => entry.name === name);
+    } catch {
+      return false;
+    }
+  }
+}

@@ -15,6 +15,7 @@ import { ChangeSet } from './change-set.ts';
 import { type FsNow, fsNow, isRacy } from './clock.ts';
 import type { WorkHooks } from './faults.ts';
 import type { Hasher } from './hash.ts';
+import { bytePath } from './ignore.ts';
 import { EntryFlag, IndexTree, nodesBelow, pathOrder } from './index.ts';
 import type { DeltaOp } from './index-codec.ts';
 import { IndexFile } from './index-file.ts';
@@ -297,6 +298,11 @@ export class TreeHost {
     const out: RelPath[] = [];
     for (const [path, { version }] of nodesBelow(node, folder)) if (version.kind !== 'absent') out.push(path);
     return out.sort(pathOrder);
+  }
+
+  /** By the frozen rules: `include` names the path, so that not even its name makes it a secret. */
+  isIncluded(path: RelPath): boolean {
+    return this.#frozen?.included(bytePath(path), false) ?? false;
   }
 
   /** A restore wrote these: covered until the next boundary, whatever the rules say. */

@@ -40,7 +40,7 @@ describeBackends('uncovered', (backend) => {
   test('a large file that a turn shrank, deleted, moved or replaced by a folder is reported, not made up', async () => {
     await using story = await Story.begin(backend, 'for f in a b c d; do seq 300000 >$f; done', CAP);
     await story.cp('a');
-    await story.t('echo s>a; rm b; mv c moved; rm d; mkdir d; echo x>d/x');
+    await story.t('echo s>a; rm b; mv c moved; mkdir t; echo x>t/x; rm d; mv t d');
     const receipt = await story.undo('a');
     expect(digest(receipt).refused).toMatchObject({ a: 'uncovered', b: 'uncovered', c: 'uncovered', d: 'uncovered' });
     expect(digest(receipt).restored).toEqual({ 'd/x': 'delete' });

@@ -61,9 +61,10 @@ describe('within a turn', () => {
       'out: absent -> uncovered ignored',
       'plain: absent -> file 6',
     ]);
-    kit.write('b.log', 'left alone');
     kit.write('out/deep/z');
     expect((await kit.observe()).changes).toEqual([]);
+    kit.write('b.log', 'another size');
+    expect((await kit.observe()).changes.map(told)).toEqual(['b.log: uncovered ignored -> uncovered ignored']);
     rm('b.log');
     expect((await kit.observe()).changes.map(told)).toEqual(['b.log: uncovered ignored -> absent']);
   });
@@ -96,6 +97,7 @@ describe('at a boundary', () => {
       '.gitignore: file 7 -> file 12',
       'a.log: file 6 -> uncovered ignored flags 8',
       'build: dir -> uncovered ignored flags 8',
+      'build/.env: uncovered secret -> uncovered ignored flags 8',
       'build/x: file 8 -> uncovered ignored flags 8',
       'hidden: uncovered ignored -> dir flags 8',
       'hidden/deep: uncovered ignored -> dir flags 8',
@@ -109,6 +111,7 @@ describe('at a boundary', () => {
       '.gitignore: file 12 -> file 1',
       'a.log: uncovered ignored -> file 6 flags 8',
       'build: uncovered ignored -> dir flags 8',
+      'build/.env: uncovered ignored -> uncovered secret flags 8',
       'build/new: uncovered ignored -> file 10 flags 8',
       'build/x: uncovered ignored -> file 20 flags 8',
     ]);

@@ -58,6 +58,8 @@ interface CurrentSet {
   readonly id: number;
   readonly set: ChangeSet;
   readonly now: FsNow | null;
+  /** What the scan was asked; a second look judges alike. */
+  readonly request: ScanRequest;
 }
 
 export class TreeHost {
@@ -189,7 +191,7 @@ export class TreeHost {
     const evaluated = context.rulesEvaluated - judged;
     if (context.renew) this.#freeze(set, { context, scanner, partial: request.only !== undefined });
     set.problems.push(...context.present.problems);
-    const current = { id: this.#nextSet++, set, now };
+    const current = { id: this.#nextSet++, set, now, request };
     this.#current = current;
     const { entries, statCalls, dirsRead, files } = context;
     const counters = { entries, statCalls, dirsRead, rulesEvaluated: evaluated };
@@ -241,7 +243,8 @@ export class TreeHost {
 
   look(id: number, paths: readonly RelPath[], hooks: WorkHooks): void {
     const current = this.#take(id);
-    const context = this.#context({}, { now: current.now, set: current.set, hooks });
+    const { renewRules, hold } = current.request;
+    const context = this.#context({ renewRules, hold }, { now: current.now, set: current.set, hooks });
     new Scanner(context).only(paths);
     const wanted = new Set(paths);
     const pending = current.set.pending().filter((path) => wanted.has(path));

@@ -45,10 +45,9 @@ function isModeOnly({ expect, target }: ApplyEntry): boolean {
   return expect.kind === 'file' && target.kind === 'file' && expect.content === target.content;
 }
 
-/** Taken out before anything is made: removals, and where a folder comes or goes. */
+/** Taken out before anything is made: removals, and what gives way to a folder. */
 function goesFirst({ expect, target }: ApplyEntry): boolean {
-  if (expect.kind === 'absent' || (expect.kind === 'dir' && target.kind === 'dir')) return false;
-  return target.kind === 'absent' || target.kind === 'dir' || expect.kind === 'dir';
+  return expect.kind !== 'absent' && (target.kind === 'absent' || (target.kind === 'dir' && expect.kind !== 'dir'));
 }
 
 export class Operation {
@@ -149,8 +148,6 @@ export class Operation {
       job.done = true;
     } else if (target.kind === 'special')
       throw new Stop('failed', 'unsupported', { detail: `a ${target.type} can't be made again` });
-    // What is taken out first must not go for bytes that aren't there.
-    else if (target.kind === 'file' && goesFirst(job)) this.#steps.segments.read(target.content);
   }
 
   /** A folder that gets its write bits back gets them before its entries need them. */
@@ -166,7 +163,7 @@ export class Operation {
     if (!goesFirst(job)) return;
     const { path, expect, target } = job;
     if (expect.kind === 'dir') {
-      this.#steps.removeDir(path, expect, target.kind === 'absent' ? 'skipped' : 'refused');
+      this.#steps.removeDir(path, expect, 'skipped');
       job.takenOut = 'dir';
     } else {
       const aside = this.#steps.trash.free(job.trashName);

@@ -186,9 +186,10 @@ export class Scanner {
       if (context.skips(at, name)) return;
       const stat = context.tryLstat(at);
       if (stat === undefined) {
-        if (this.#lacks(at)) context.set.remove(at);
+        if (this.#lacks(at)) context.set.removeAgain(at);
         return;
       }
+      if (stat !== 'unreadable' && !stat.isDirectory()) context.set.removeBelowAgain(at);
       const node = context.index.find(at);
       if (i + 1 < parts.length && this.#isKnownFolder(at, stat)) {
         const veil = veilOf(node);

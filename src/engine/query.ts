@@ -201,6 +201,6 @@ function operationItem(operation: OperationRecord): TimelineItem {
     at: operation.createdAt,
     outcome: operation.receipt.outcome,
     restored: operation.receipt.restored.length,
-    standing: operation.redoneBy === null,
+    standing: operation.kind !== 'redo' && operation.redoneBy === null,
   };
 }

@@ -1,1 +1,0 @@
-//! Guarded apply of a plan to the tree.

@@ -1,0 +1,124 @@
+//! Owner, group, access list and extended attributes: copied from the file that is replaced, where the OS allows.
+//!
+//! They are not recorded. File capabilities are never copied (they would give new bytes old rights), and an access
+//! list is cut down to the target's mode before it is set, so that the temp is at no time wider open than its target.
+
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{Gid, Mode, Stat, Uid, XattrFlags};
+
+use crate::path::leaf::Sys;
+
+const ACL: &[u8] = b"system.posix_acl_access";
+const ACL_HEADER: usize = 4;
+const ACL_ENTRY: usize = 8;
+/// Tags of an access list's entries (linux/posix_acl_xattr.h).
+const USER_OBJ: u16 = 0x01;
+const GROUP_OBJ: u16 = 0x04;
+const MASK: u16 = 0x10;
+const OTHER: u16 = 0x20;
+
+/// Copies what can be copied. False: owner or group could not.
+pub fn copy_owner(temp: BorrowedFd<'_>, old: &Stat) -> Sys<bool> {
+    let now = rustix::fs::fstat(temp)?;
+    let uid = (now.st_uid != old.st_uid).then(|| Uid::from_raw(old.st_uid));
+    let gid = (now.st_gid != old.st_gid).then(|| Gid::from_raw(old.st_gid));
+    if uid.is_none() && gid.is_none() {
+        return Ok(true);
+    }
+    if rustix::fs::fchown(temp, uid, gid).is_ok() {
+        return Ok(true);
+    }
+    // A user may give a file to another of his groups, but to no other user.
+    let group_only = gid.is_some() && rustix::fs::fchown(temp, None, gid).is_ok();
+    Ok(uid.is_none() && group_only)
+}
+
+/// Copies extended attributes and the access list. Those that the OS refuses are left out.
+pub fn copy_xattrs(temp: BorrowedFd<'_>, old: BorrowedFd<'_>, mode: u32) {
+    let list = || -> Sys<Vec<u8>> {
+        let mut list = vec![0u8; rustix::fs::flistxattr_query(old)?];
+        let length = rustix::fs::flistxattr(old, &mut list[..])?;
+        list.truncate(length);
+        Ok(list)
+    };
+    // Not supported here, or changing at this moment: nothing is copied.
+    let Ok(list) = list() else { return };
+    for name in list.split(|b| *b == 0).filter(|n| copied(n)) {
+        let Ok(mut value) = read_xattr(old, name) else {
+            continue;
+        };
+        if name == ACL && !limit_acl(&mut value, mode) {
+            continue;
+        }
+        // Refused (another owner's label, no room, not supported): the file is written without it.
+        let _ = rustix::fs::fsetxattr(temp, name, &value, XattrFlags::empty());
+    }
+}
+
+fn copied(name: &[u8]) -> bool {
+    name.starts_with(b"user.") || name.starts_with(b"trusted.") || name == ACL || name == b"security.selinux"
+}
+
+fn read_xattr(file: BorrowedFd<'_>, name: &[u8]) -> Sys<Vec<u8>> {
+    let mut value = vec![0u8; rustix::fs::fgetxattr_query(file, name)?];
+    let length = rustix::fs::fgetxattr(file, name, &mut value[..])?;
+    value.truncate(length);
+    Ok(value)
+}
+
+/// Sets the list's owner, mask and others to the bits of `mode`, which is what the kernel makes the mode of.
+fn limit_acl(acl: &mut [u8], mode: u32) -> bool {
+    if acl.len() < ACL_HEADER || !(acl.len() - ACL_HEADER).is_multiple_of(ACL_ENTRY) {
+        return false;
+    }
+    let tag_of = |entry: &[u8]| u16::from_le_bytes([entry[0], entry[1]]);
+    let masked = acl[ACL_HEADER..]
+        .chunks_exact(ACL_ENTRY)
+        .any(|e| tag_of(e) == MASK);
+    for entry in acl[ACL_HEADER..].chunks_exact_mut(ACL_ENTRY) {
+        let bits = match tag_of(entry) {
+            USER_OBJ => mode >> 6,
+            MASK => mode >> 3,
+            GROUP_OBJ if !masked => mode >> 3,
+            OTHER => mode,
+            _ => continue,
+        };
+        entry[2..4].copy_from_slice(&((bits & 7) as u16).to_le_bytes());
+    }
+    true
+}
+
+/// Sets the final nine bits.
+pub fn set_mode(file: BorrowedFd<'_>, mode: u32) -> Sys<()> {
+    rustix::fs::fchmod(file, Mode::from_raw_mode(mode & 0o777))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(tag: u16, bits: u16) -> Vec<u8> {
+        let mut out = [tag.to_le_bytes(), bits.to_le_bytes()].concat();
+        out.extend([0xff; 4]);
+        out
+    }
+
+    #[test]
+    fn an_access_list_never_gives_more_than_the_mode() {
+        let mut acl = 2u32.to_le_bytes().to_vec();
+        for (tag, bits) in [(USER_OBJ, 7), (2, 7), (GROUP_OBJ, 7), (MASK, 7), (OTHER, 7)] {
+            acl.extend(entry(tag, bits));
+        }
+        assert!(limit_acl(&mut acl, 0o640));
+        let bits: Vec<u16> = acl[4..]
+            .chunks(8)
+            .map(|e| u16::from_le_bytes([e[2], e[3]]))
+            .collect();
+        assert_eq!(bits, [6, 7, 7, 4, 0], "the mask limits named users and the group");
+        assert!(
+            !limit_acl(&mut acl[..9], 0o640),
+            "a list of a wrong length is left out"
+        );
+    }
+}

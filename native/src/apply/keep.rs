@@ -1,0 +1,137 @@
+//! What leaves a path: moved to the trash, judged there, put back where it is not what was expected. And the one thing
+//! that is unlinked: our own temp, with its bytes unchanged.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::io::Errno;
+
+use super::guard::{At, Context, Put, check, note_lease};
+use super::item::{Item, Stop};
+use crate::path::leaf::{self, Sys};
+use crate::path::look::{OpenFile, Writer};
+use crate::path::{FileId, Parent};
+use crate::segment::SegmentStore;
+use crate::wire::Version;
+
+/// Unlinks a temp that never was at its path: nobody but us can have written to it.
+pub fn discard_temp(dir: BorrowedFd<'_>, item: &Item) {
+    if let Ok(Some(stat)) = leaf::stat(dir, &item.temp)
+        && item.prepared == Some(FileId::of(&stat))
+    {
+        // One that can't be unlinked stays under a name that no scan looks at; `finish` and recovery try again.
+        let _stays = leaf::unlink(dir, &item.temp);
+    }
+}
+
+/// Ends the temp's name: our own file, unchanged and closed, is unlinked; anything else is moved to the trash.
+pub fn drop_temp(context: &Context<'_>, dir: BorrowedFd<'_>, item: &Item) {
+    let mine = Put {
+        id: item.prepared,
+        version: item.entry.target.clone(),
+    };
+    let foreign = [&item.trash[..], b"-foreign"].concat();
+    // A thing that can't be moved stays under the temp's name: no scan looks at it, recovery and `finish` try again.
+    let _stays = end_temp(
+        context,
+        At {
+            dir,
+            name: &item.temp,
+        },
+        &mine,
+        &foreign,
+    );
+}
+
+pub fn end_temp(context: &Context<'_>, temp: At<'_>, mine: &Put, foreign: &[u8]) -> Sys<()> {
+    let Some(stat) = leaf::stat(temp.dir, temp.name)? else {
+        return Ok(());
+    };
+    if mine.id != Some(FileId::of(&stat)) {
+        return context.trash.keep(temp.dir, temp.name, foreign).map(drop);
+    }
+    if unlink_unchanged(temp, &mine.version, context.store)? {
+        return Ok(());
+    }
+    context.trash.keep(temp.dir, temp.name, foreign).map(drop)
+}
+
+/// Unlinks a file whose bytes are known to be stored, holding a lease while it goes. False: it is something else.
+pub fn unlink_unchanged(at: At<'_>, version: &Version, store: &SegmentStore) -> Sys<bool> {
+    match version {
+        Version::File { content, .. } => {
+            let mut open = match OpenFile::open(at.dir, at.name) {
+                Ok(open) => open,
+                Err(Errno::INVAL | Errno::LOOP | Errno::NXIO | Errno::ACCESS) => return Ok(false),
+                Err(errno) => return Err(errno),
+            };
+            open.lease();
+            if open.writer() == Writer::Open
+                || open.hash(store)?.0 != *content
+                || open.writer() == Writer::Open
+            {
+                return Ok(false);
+            }
+            leaf::unlink(at.dir, at.name).map(|()| true)
+        }
+        Version::Symlink { .. } | Version::Special { .. } => {
+            if at.look(store)?.version != *version {
+                return Ok(false);
+            }
+            leaf::unlink(at.dir, at.name).map(|()| true)
+        }
+        Version::Dir { .. } => match leaf::remove_folder(at.dir, at.name) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(false),
+            Err(errno) => Err(errno),
+        },
+        Version::Absent | Version::Uncovered { .. } => Ok(false),
+    }
+}
+
+/// Moves what is at the path to the trash. The caller judges it there.
+pub fn remove(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(), Stop> {
+    match context.trash.keep(parent.dir.as_fd(), item.name(), &item.trash) {
+        Ok(slot) => {
+            item.removed = Some(slot);
+            Ok(())
+        }
+        Err(Errno::NOENT) => Err(Stop::changed(Version::Absent)),
+        Err(errno) => Err(Stop::errno("move it to the trash", errno)),
+    }
+}
+
+/// Judges what `remove` moved away.
+pub fn check_removed(context: &Context<'_>, item: &mut Item) -> Result<(), Stop> {
+    let Some(slot) = item.removed.clone() else {
+        return Ok(());
+    };
+    let dir = context
+        .trash
+        .fd(slot.place)
+        .map_err(|errno| Stop::errno("open the trash", errno))?;
+    let out = check(
+        At {
+            dir,
+            name: &slot.name,
+        },
+        &item.entry.expect,
+        context.store,
+    )?;
+    note_lease(item, &out);
+    Ok(())
+}
+
+/// Puts back what `remove` moved away; where the name is taken by now, it stays in the trash and the stop says so.
+pub fn put_back_removed(context: &Context<'_>, parent: &Parent, item: &mut Item, stop: Stop) -> Stop {
+    let Some(slot) = item.removed.take() else {
+        return stop;
+    };
+    match context.trash.put_back(&slot, parent.dir.as_fd(), item.name()) {
+        Ok(()) => stop,
+        Err(errno) => {
+            let kept = String::from_utf8_lossy(&slot.name).into_owned();
+            item.removed = Some(slot);
+            stop.with_detail(format!("what was there is kept in the trash as {kept}: {errno}"))
+        }
+    }
+}

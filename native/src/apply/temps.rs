@@ -1,0 +1,148 @@
+//! Temp files: the new bytes, complete and with their final mode, beside the path that they will take.
+//!
+//! Made exclusively with mode 0600; owner, attributes and mode follow on the descriptor, the mode last (a change of
+//! owner clears bits). A path that the guard refuses gets no temp.
+
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+
+use super::attributes;
+use super::guard::{At, Context, check};
+use super::item::{Act, Item, Stop, judge};
+use super::keep::discard_temp;
+use crate::error::Code;
+use crate::path::look::{OpenFile, look};
+use crate::path::{FileId, Parent, leaf};
+use crate::wire::Version;
+
+/// Looks at the path and writes the temp. `sync`: make it durable here, where there are too few for one barrier.
+pub fn prepare(context: &Context<'_>, parent: &Parent, item: &mut Item, sync: bool) -> Result<(), Stop> {
+    let dir = parent.dir.as_fd();
+    let at = At {
+        dir,
+        name: item.name(),
+    };
+    let found = check(at, &item.entry.expect, context.store)?;
+    if item.act == Act::Replace && found.links() > 1 {
+        item.note("hardlink-broken");
+    }
+    item.seen = found.stat;
+    let made = match item.entry.target.clone() {
+        Version::File { mode, content, .. } => write_file(context, parent, item, (mode, content, sync)),
+        Version::Symlink { target } => {
+            let made = leaf::make_symlink(dir, &item.temp, &target);
+            made.map_err(|errno| Stop::errno("make the symlink", errno))
+        }
+        _ => Ok(()),
+    };
+    let made = made.and_then(|()| remember(parent, item));
+    made.inspect_err(|_| discard_temp(dir, item))
+}
+
+fn remember(parent: &Parent, item: &mut Item) -> Result<(), Stop> {
+    match leaf::stat(parent.dir.as_fd(), &item.temp) {
+        Ok(Some(stat)) => {
+            item.prepared = Some(FileId::of(&stat));
+            Ok(())
+        }
+        Ok(None) => Err(Stop::failed("io-error", "the temp file was taken away")),
+        Err(errno) => Err(Stop::errno("stat the temp file", errno)),
+    }
+}
+
+fn write_file(
+    context: &Context<'_>,
+    parent: &Parent,
+    item: &mut Item,
+    (mode, content, sync): (u32, crate::wire::Hash, bool),
+) -> Result<(), Stop> {
+    let bytes = context.store.read(&content).map_err(|error| match error.code {
+        Code::BlobMissing => Stop::failed("blob-missing", error.message),
+        Code::BlobCorrupt => Stop::failed("blob-corrupt", error.message),
+        _ => Stop::failed("io-error", error.message),
+    })?;
+    let dir = parent.dir.as_fd();
+    let stopped = |errno| Stop::errno("write the new file", errno);
+    let fd = leaf::create_file(dir, &item.temp).map_err(stopped)?;
+    let stat = rustix::fs::fstat(&fd).map_err(stopped)?;
+    // From here on the temp is known as ours, whatever fails.
+    item.prepared = Some(FileId::of(&stat));
+    leaf::write_all(fd.as_fd(), &bytes).map_err(stopped)?;
+    copy_attributes(parent, item, &fd, mode);
+    attributes::set_mode(fd.as_fd(), mode).map_err(stopped)?;
+    if sync {
+        rustix::fs::fsync(&fd).map_err(stopped)?;
+    }
+    Ok(())
+}
+
+fn copy_attributes(parent: &Parent, item: &mut Item, temp: &impl AsFd, mode: u32) {
+    let Some(seen) = item.seen.filter(|s| leaf::kind(s) == crate::wire::FileKind::File) else {
+        return;
+    };
+    if !attributes::copy_owner(temp.as_fd(), &seen).unwrap_or(false) {
+        item.note("owner-not-kept");
+    }
+    // Not readable, or gone: the guard judges that at the swap.
+    if let Ok((old, _)) = leaf::open_file(parent.dir.as_fd(), item.name()) {
+        attributes::copy_xattrs(temp.as_fd(), old.as_fd(), mode);
+    }
+}
+
+/// A mode-only entry: the bits of the checked inode are set, its bytes are not written.
+pub fn change_mode(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(), Stop> {
+    let at = At {
+        dir: parent.dir.as_fd(),
+        name: item.name(),
+    };
+    let (Version::File { mode: new, .. }, Version::File { mode: old, .. }) =
+        (&item.entry.target, &item.entry.expect)
+    else {
+        return Err(Stop::failed("unsupported", "not a file"));
+    };
+    let found = check(at, &item.entry.expect, context.store)?;
+    let stopped = |errno| Stop::errno("change the mode", errno);
+    let open = OpenFile::open(at.dir, at.name).map_err(stopped)?;
+    if found.id() != Some(FileId::of(&open.stat)) {
+        return Err(changed(at, context));
+    }
+    attributes::set_mode(open.fd.as_fd(), *new).map_err(stopped)?;
+    let still = leaf::stat(at.dir, at.name).map(|found| found.map(|s| FileId::of(&s)));
+    let here = context
+        .root
+        .still_at(crate::path::names::split(item.path()).0, parent.id);
+    if still == Ok(found.id()) && here {
+        return Ok(());
+    }
+    // Another file took the name, or nobody knows: the one that was changed gets its bits back.
+    attributes::set_mode(open.fd.as_fd(), *old).map_err(stopped)?;
+    Err(still.err().map_or_else(|| changed(at, context), stopped))
+}
+
+fn changed(at: At<'_>, context: &Context<'_>) -> Stop {
+    match look(at.dir, at.name, context.store) {
+        Ok(found) => Stop::changed(found.version),
+        Err(errno) => Stop::errno("look at it", errno),
+    }
+}
+
+/// Before the swap: the temp is still ours, and the path, where its stat moved since the temp was written, still holds
+/// what the guard expects. Spares a swap that everybody could see; the check that counts comes after it.
+pub fn recheck(context: &Context<'_>, parent: &Parent, item: &Item) -> Result<(), Stop> {
+    let dir = parent.dir.as_fd();
+    let stopped = |errno: Errno| Stop::errno("look at it", errno);
+    let temp = leaf::stat(dir, &item.temp).map_err(stopped)?;
+    if temp.map(|s| FileId::of(&s)) != item.prepared {
+        return Err(Stop::failed("io-error", "the temp file was taken away"));
+    }
+    let key = |stat: &rustix::fs::Stat| crate::path::look::stat_key(stat);
+    let now = leaf::stat(dir, item.name()).map_err(stopped)?;
+    if now.as_ref().map(key) == item.seen.as_ref().map(key) {
+        return Ok(());
+    }
+    judge(
+        &look(dir, item.name(), context.store).map_err(stopped)?,
+        &item.entry.expect,
+    )
+}

@@ -1,1 +1,0 @@
-//! Contained path resolution below an open root.

@@ -1,0 +1,290 @@
+//! What is at one name now: its version, its identity, and whether anybody has it open for writing.
+//!
+//! A file is read under a read lease where the file system grants one: the lease is refused while somebody has the file
+//! open for writing (or mapped shared and writable), and is broken when somebody tries. So a look whose lease held from
+//! before the first byte to after the last saw a file that nobody was writing.
+//!
+//! A lease is held by one file of a thread at a time. `F_SETSIG(SIGURG)` comes before it: the default signal of a
+//! broken lease would end the process.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::Stat;
+use rustix::io::Errno;
+
+use super::leaf::{self, Sys};
+use super::{FileId, names};
+use crate::segment::SegmentStore;
+use crate::wire::{FileKind, Hash, Reason, StatKey, Version};
+
+/// Reads of a file that moves while it is read, before it counts as unstable.
+const TRIES: usize = 3;
+const BLOCK: usize = 128 * 1024;
+/// Linux's fcntl command; libc names it for few targets only.
+const F_SETSIG: libc::c_int = 10;
+
+/// Whether anybody has a file open for writing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writer {
+    /// A lease held over the whole look.
+    None,
+    /// The lease was refused, or broken while we read.
+    Open,
+    /// No lease to be had here; or it is no file.
+    Unknown,
+}
+
+/// What a look found. Absent: `stat` is None.
+#[derive(Debug, Clone)]
+pub struct Look {
+    pub version: Version,
+    pub stat: Option<Stat>,
+    pub writer: Writer,
+}
+
+/// What a look may read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits {
+    /// Larger files are `too-large`. None: read all.
+    pub max_bytes: Option<u64>,
+    /// The name is a secret: never opened.
+    pub secret: bool,
+}
+
+impl Look {
+    pub fn id(&self) -> Option<FileId> {
+        self.stat.as_ref().map(FileId::of)
+    }
+
+    pub fn links(&self) -> u64 {
+        self.stat.as_ref().map_or(0, |s| s.st_nlink)
+    }
+
+    fn absent() -> Self {
+        Look {
+            version: Version::Absent,
+            stat: None,
+            writer: Writer::Unknown,
+        }
+    }
+
+    fn of(version: Version, stat: Stat) -> Self {
+        Look {
+            version,
+            stat: Some(stat),
+            writer: Writer::Unknown,
+        }
+    }
+
+    fn uncovered(reason: Reason, stat: Stat) -> Self {
+        Look::of(uncovered(reason, &stat), stat)
+    }
+}
+
+pub fn uncovered(reason: Reason, stat: &Stat) -> Version {
+    Version::Uncovered {
+        reason,
+        stat: stat_key(stat),
+    }
+}
+
+pub fn stat_key(stat: &Stat) -> StatKey {
+    StatKey {
+        kind: leaf::kind(stat),
+        mode: leaf::mode(stat),
+        size: stat.st_size as u64,
+        mtime_ns: stat.st_mtime * 1_000_000_000 + stat.st_mtime_nsec as i64,
+        ctime_ns: stat.st_ctime * 1_000_000_000 + stat.st_ctime_nsec as i64,
+        ino: stat.st_ino,
+        dev: stat.st_dev,
+    }
+}
+
+/// Looks at a name, reading and hashing it where it is a file.
+pub fn look(dir: BorrowedFd<'_>, name: &[u8], store: &SegmentStore) -> Sys<Look> {
+    look_within(dir, name, store, Limits::default())
+}
+
+/// The same within limits. Faults of reading are versions (`unreadable`, `unstable`), others are errors.
+pub fn look_within(dir: BorrowedFd<'_>, name: &[u8], store: &SegmentStore, limits: Limits) -> Sys<Look> {
+    for _ in 0..TRIES {
+        let Some(stat) = leaf::stat(dir, name)? else {
+            return Ok(Look::absent());
+        };
+        match leaf::kind(&stat) {
+            FileKind::File => {
+                if let Some(look) = look_at_file(dir, name, store, (stat, limits))? {
+                    return Ok(look);
+                }
+            }
+            FileKind::Symlink => match leaf::read_link(dir, name) {
+                Ok(target) => return Ok(Look::of(Version::Symlink { target }, stat)),
+                Err(Errno::NOENT | Errno::INVAL) => {}
+                Err(errno) => return Err(errno),
+            },
+            FileKind::Dir => {
+                let mode = leaf::mode(&stat);
+                return Ok(Look::of(Version::Dir { mode }, stat));
+            }
+            other => {
+                let kind = other.special().expect("neither file, link nor folder");
+                let ino = stat.st_ino;
+                return Ok(Look::of(Version::Special { kind, ino }, stat));
+            }
+        }
+    }
+    match leaf::stat(dir, name)? {
+        None => Ok(Look::absent()),
+        Some(stat) => Ok(Look::uncovered(Reason::Unstable, stat)),
+    }
+}
+
+/// None: it moved; look again.
+fn look_at_file(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    store: &SegmentStore,
+    (stat, limits): (Stat, Limits),
+) -> Sys<Option<Look>> {
+    if limits.secret {
+        return Ok(Some(Look::uncovered(Reason::Secret, stat)));
+    }
+    if limits.max_bytes.is_some_and(|max| stat.st_size as u64 > max) {
+        return Ok(Some(Look::uncovered(Reason::TooLarge, stat)));
+    }
+    let mut open = match OpenFile::open(dir, name) {
+        Ok(open) => open,
+        Err(Errno::ACCESS | Errno::PERM) => return Ok(Some(Look::uncovered(Reason::Unreadable, stat))),
+        Err(Errno::NOENT | Errno::LOOP | Errno::INVAL | Errno::NXIO) => return Ok(None),
+        Err(errno) => return Err(errno),
+    };
+    if FileId::of(&open.stat) != FileId::of(&stat) {
+        return Ok(None);
+    }
+    open.lease();
+    let (content, size) = open.hash(store)?;
+    let after = rustix::fs::fstat(&open.fd)?;
+    let writer = open.writer();
+    if writer != Writer::None && (stat_key(&after) != stat_key(&open.stat) || size != after.st_size as u64) {
+        return Ok(None);
+    }
+    let mode = leaf::mode(&after);
+    Ok(Some(Look {
+        version: Version::File { mode, size, content },
+        stat: Some(after),
+        writer,
+    }))
+}
+
+/// A regular file, open for reading. Closing it gives the lease back.
+#[derive(Debug)]
+pub struct OpenFile {
+    pub fd: OwnedFd,
+    pub stat: Stat,
+    lease: Option<Writer>,
+}
+
+impl OpenFile {
+    pub fn open(dir: BorrowedFd<'_>, name: &[u8]) -> Sys<Self> {
+        let (fd, stat) = leaf::open_file(dir, name)?;
+        Ok(OpenFile {
+            fd,
+            stat,
+            lease: None,
+        })
+    }
+
+    /// Takes a descriptor that was opened otherwise.
+    pub fn of(fd: OwnedFd) -> Sys<Self> {
+        let stat = rustix::fs::fstat(&fd)?;
+        Ok(OpenFile {
+            fd,
+            stat,
+            lease: None,
+        })
+    }
+
+    /// Asks for a read lease. What came of it: [`OpenFile::writer`].
+    pub fn lease(&mut self) {
+        self.lease = Some(take_lease(self.fd.as_fd()));
+    }
+
+    /// Whether anybody writes, by the lease: `None` only where it has held until now.
+    pub fn writer(&self) -> Writer {
+        match self.lease {
+            Some(Writer::None) if !lease_holds(self.fd.as_fd()) => Writer::Open,
+            Some(state) => state,
+            None => Writer::Unknown,
+        }
+    }
+
+    /// Hash and length of the bytes, from the start.
+    pub fn hash(&self, store: &SegmentStore) -> Sys<(Hash, u64)> {
+        let mut hasher = store.hasher();
+        let mut size = 0;
+        self.blocks(|block| {
+            hasher.update(block);
+            size += block.len() as u64;
+        })?;
+        Ok((hasher.finish(), size))
+    }
+
+    pub fn read(&self) -> Sys<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(self.stat.st_size as usize);
+        self.blocks(|block| bytes.extend_from_slice(block))?;
+        Ok(bytes)
+    }
+
+    fn blocks(&self, mut each: impl FnMut(&[u8])) -> Sys<()> {
+        // One byte more than the size: the end is seen without another call.
+        let room = (self.stat.st_size as usize + 1).clamp(512, BLOCK);
+        let mut block = vec![0u8; room];
+        let mut at = 0u64;
+        loop {
+            match rustix::io::pread(&self.fd, &mut block[..], at) {
+                Ok(0) => return Ok(()),
+                Ok(n) => {
+                    each(&block[..n]);
+                    at += n as u64;
+                    if n < room && at == self.stat.st_size as u64 {
+                        return Ok(());
+                    }
+                }
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+}
+
+fn take_lease(fd: BorrowedFd<'_>) -> Writer {
+    let raw = fd.as_raw_fd();
+    // SAFETY: fcntl with integer arguments on a descriptor that is open for as long as `fd` is borrowed.
+    let taken = unsafe {
+        if libc::fcntl(raw, F_SETSIG, libc::SIGURG) != 0 {
+            return Writer::Unknown;
+        }
+        libc::fcntl(raw, libc::F_SETLEASE, libc::F_RDLCK)
+    };
+    if taken == 0 {
+        return Writer::None;
+    }
+    match std::io::Error::last_os_error().raw_os_error() {
+        Some(libc::EAGAIN) => Writer::Open,
+        _ => Writer::Unknown,
+    }
+}
+
+/// False once somebody asked to open the file for writing.
+fn lease_holds(fd: BorrowedFd<'_>) -> bool {
+    // SAFETY: fcntl with integer arguments on an open descriptor.
+    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETLEASE) == libc::F_RDLCK }
+}
+
+/// Limits of a name: secrets are never opened unless an `include` pattern names them.
+pub fn limits_of(path: &[u8], included: bool, max_bytes: u64) -> Limits {
+    Limits {
+        max_bytes: Some(max_bytes),
+        secret: !included && names::is_secret(names::split(path).1),
+    }
+}

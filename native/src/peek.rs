@@ -1,1 +1,0 @@
-//! What is on disk at a path now.

@@ -1,1 +1,0 @@
-//! Ends an operation whose owner died.

@@ -1,1 +1,0 @@
-//! Inodes that a restore took out of the tree.

@@ -21,6 +21,8 @@ use crate::trash::Trash;
 use crate::wire::{Id, Version};
 
 pub mod attributes;
+#[cfg(test)]
+mod folder_tests;
 pub mod folders;
 pub mod guard;
 mod hands;

@@ -102,6 +102,34 @@ fn a_rename_over_a_path_at_every_act_of_a_recovery_ends_at_the_path() {
 }
 
 #[test]
+fn a_folder_that_is_moved_out_at_any_act_takes_nothing_of_ours_along_unreported() {
+    for exchange in [true, false] {
+        for nth in 1.. {
+            let scene = scene(exchange);
+            let kit = &scene.kit;
+            let (from, to) = (kit.path("r"), kit.base.join("moved"));
+            let moved = to.join("f");
+            let hook = move || {
+                std::fs::rename(&from, &to).unwrap();
+                Ok(())
+            };
+            let (outcomes, came) = at_act(nth, hook, || kit.begin(scene.entries.clone()));
+            if !came {
+                break;
+            }
+            let outcomes = outcomes.unwrap();
+            let outcome = outcomes.iter().find(|o| o.path == b"r/f").unwrap();
+            let expected = match outcome.status {
+                Status::Done => "new r/f",
+                _ => "old r/f",
+            };
+            let what = format!("moved at {nth}, exchange {exchange}: {outcome:?}");
+            assert_eq!(std::fs::read_to_string(moved).unwrap(), expected, "{what}");
+        }
+    }
+}
+
+#[test]
 fn a_cancel_at_every_act_ends_in_the_old_or_the_new_tree() {
     let new = new_tree(true);
     for nth in 1.. {

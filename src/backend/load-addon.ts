@@ -1,6 +1,6 @@
 /**
- * Loads the addon. Excuses one thing only: that it isn't there. An addon that is there and can't be loaded, or that was
- * built apart from this package, is an error, never a reason to fall back in silence.
+ * Loads the addon. That it isn't there is an answer. An addon that is there and can't be loaded, or that was built apart
+ * from this package, is an error: `open.ts` decides what follows.
  */
 import { createRequire } from 'node:module';
 import { TakebackError } from '../errors.ts';

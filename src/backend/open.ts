@@ -1,10 +1,11 @@
 /**
- * Chooses the backend. `native` and `portable` are taken at their word; `auto` takes the addon where it is installed.
+ * Chooses the backend. `native` and `portable` are taken at their word; `auto` takes the addon where it is installed and
+ * loads; an addon of another version is an error for both.
  * The caller decides what is asked for (an option, or TAKEBACK_BACKEND).
  */
 import { TakebackError } from '../errors.ts';
 import type { Backend, BackendKind } from './backend.ts';
-import { loadAddon } from './load-addon.ts';
+import { type LoadedAddon, loadAddon } from './load-addon.ts';
 import { NativeBackend } from './native.ts';
 
 export interface OpenedBackend {
@@ -19,11 +20,21 @@ async function portable(why: string): Promise<OpenedBackend> {
   return { backend: new PortableBackend(), why };
 }
 
+/** For `auto`, an addon that can't be loaded (another libc, a damaged file) is a reason to say, and to fall back. */
+function loadForAuto(): LoadedAddon | { readonly broken: string } {
+  try {
+    return loadAddon();
+  } catch (error) {
+    if (error instanceof TakebackError && error.code === 'ERR_BACKEND_UNAVAILABLE') return { broken: error.message };
+    throw error;
+  }
+}
+
 /**
  * Opens the backend that is asked for.
  *
- * @throws {TakebackError} `ERR_BACKEND_UNAVAILABLE` where `native` is asked for and the addon isn't there, or it is
- *   there and can't be loaded; `ERR_BINDING_MISMATCH` where it was built for another version; `ERR_INVALID_ARGUMENT`
+ * @throws {TakebackError} `ERR_BACKEND_UNAVAILABLE` where `native` is asked for and the addon isn't there or
+ *   can't be loaded; `ERR_BINDING_MISMATCH` where it was built for another version; `ERR_INVALID_ARGUMENT`
  */
 export async function openBackend(choice: 'auto' | BackendKind): Promise<OpenedBackend> {
   if (choice === 'portable') return portable('the portable backend was asked for');
@@ -33,7 +44,8 @@ export async function openBackend(choice: 'auto' | BackendKind): Promise<OpenedB
       `no such backend: ${JSON.stringify(choice)}. Give 'auto', 'native' or 'portable'.`,
     );
   }
-  const loaded = loadAddon();
+  const loaded = choice === 'native' ? loadAddon() : loadForAuto();
+  if ('broken' in loaded) return portable(loaded.broken);
   if ('addon' in loaded) {
     const why = choice === 'native' ? 'the native backend was asked for' : 'the addon is installed';
     return { backend: new NativeBackend(loaded.addon), why };

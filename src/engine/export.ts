@@ -29,6 +29,14 @@ async function afterLate(engine: Engine, path: RelPath, seq: number): Promise<Ve
   return last?.after ?? { kind: 'absent' };
 }
 
+/** False for a position before the timeline's old end, after its head, or inside a fold. */
+export async function isKept(engine: Engine, seq: number): Promise<boolean> {
+  const head = await engine.timeline.head();
+  const oldest = (await engine.timeline.newestManifest())?.seq ?? 0;
+  if (seq > head.seq || seq < oldest) return false;
+  return (await engine.timeline.observation(seq))?.kind !== 'folded';
+}
+
 /**
  * @throws {TakebackError} `ERR_INVALID_ARGUMENT` where the target isn't an empty folder outside the root,
  *   `ERR_ROOT_MISMATCH` for a position of another workspace
@@ -39,9 +47,7 @@ export async function exportTree(
   targetDir: string,
 ): Promise<{ files: number; uncovered: readonly UncoveredPath[] }> {
   const seq = decodePosition(position, engine.timeline.storeId);
-  const head = await engine.timeline.head();
-  const oldest = (await engine.timeline.newestManifest())?.seq ?? 0;
-  if (seq > head.seq || seq < oldest)
+  if (!(await isKept(engine, seq)))
     throw new TakebackError('ERR_INVALID_ARGUMENT', `the position ${position} is not kept any more`);
   await prepare(engine, targetDir);
   const versions = [...(await versionsAt(engine, seq))].sort(([a], [b]) => (a < b ? -1 : 1));

@@ -9,6 +9,7 @@ import type { BoundaryRecord, SessionRecord } from '../timeline/timeline.ts';
 import type { Hash, RelPath, Version, WorkOptions } from '../types.ts';
 import { decodeVersions, encodeVersions, sameVersion } from '../wire.ts';
 import type { Engine } from './engine.ts';
+import { foldNobodys } from './fold.ts';
 import { folderBytes } from './folder-bytes.ts';
 import { observe } from './observe.ts';
 
@@ -95,6 +96,8 @@ type Swept = Pick<GcResult, 'freedBytes' | 'keptBytes' | 'lateWrites'>;
 async function sweep(engine: Engine, work: WorkOptions): Promise<Swept> {
   const { timeline, tree, blobs, layout } = engine;
   const trash = await tree.emptyTrash(layout.trash);
+  // Nothing is on its way into the timeline: what was put and not synced since is as dead as its rows say.
+  await blobs.sync();
   const oldest = (await timeline.liveBoundaries())[0];
   const open = await timeline.openCalls();
   if (oldest === undefined && open.length === 0) {
@@ -153,6 +156,7 @@ export async function dropSession(engine: Engine, session: SessionRecord | null)
     for (const call of await engine.timeline.openCalls(session.id))
       await engine.openCalls.end(call.invocation, engine.layout.root);
     await engine.timeline.dropSession(session.id);
+    await foldNobodys(engine);
     const { freedBytes } = await sweep(engine, {});
     return { freedBytes };
   });

@@ -13,6 +13,7 @@ import type { AttributedRow, Window } from '../model/types.ts';
 import type { BoundaryRecord, CallRecord, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
 import type { ChangeSummary, Version } from '../types.ts';
 import type { Engine } from './engine.ts';
+import { isKept } from './export.ts';
 import { observe } from './observe.ts';
 import { decodePosition, encodePosition } from './position.ts';
 import { attributionInput } from './rows.ts';
@@ -33,11 +34,10 @@ export async function diffPositions(engine: Engine, from: string, to: string | u
 }
 
 async function refuseUnkept(engine: Engine, seqs: readonly number[]): Promise<void> {
-  const head = await engine.timeline.head();
-  const oldest = (await engine.timeline.newestManifest())?.seq ?? 0;
-  const bad = seqs.find((seq) => seq < oldest || seq > head.seq);
-  if (bad !== undefined)
-    throw new TakebackError('ERR_INVALID_ARGUMENT', `position ${bad} is not kept (kept: ${oldest} to ${head.seq})`);
+  for (const seq of seqs) {
+    if (!(await isKept(engine, seq)))
+      throw new TakebackError('ERR_INVALID_ARGUMENT', `what stood at position ${seq} is not kept any more`);
+  }
 }
 
 const BACK = { created: 'deleted', deleted: 'created', modified: 'modified', moved: 'moved' } as const;
@@ -201,6 +201,6 @@ function operationItem(operation: OperationRecord): TimelineItem {
     at: operation.createdAt,
     outcome: operation.receipt.outcome,
     restored: operation.receipt.restored.length,
-    standing: operation.redoneBy === null,
+    standing: operation.kind !== 'redo' && operation.redoneBy === null,
   };
 }

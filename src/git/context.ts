@@ -5,7 +5,7 @@
  * once. Does not cover: `core.worktree`, reftable (HEAD is then told by its contents alone), config that only an
  * environment variable or a command line sets.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, lstatSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { RuleSources } from '../backend/backend.ts';
@@ -52,6 +52,20 @@ function isBare(repository: Repository | null, entries: readonly ConfigEntry[]):
 }
 
 /**
+ * True where a folder above the file can't be entered: as for git, there are no global rules then. (A process that runs
+ * as another user than its HOME's is the usual case.)
+ */
+function isOutOfReach(file: string | null): boolean {
+  if (file === null) return false;
+  try {
+    lstatSync(file);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EACCES';
+  }
+}
+
+/**
  * Where ignore rules come from for a root: its repository (none for a bare or broken one), the user's global excludes,
  * `core.ignoreCase`, and the caller's own lines.
  *
@@ -71,7 +85,7 @@ export async function ruleSources(root: string, options: RuleSourcesOptions = {}
     typeof named === 'string' ? configPath(named, repo?.top ?? dirname(root), home) : join(xdg, 'ignore');
   return {
     repo: repo === null ? null : { top: repo.top, gitDir: repo.gitDir, commonDir: repo.commonDir },
-    globalExcludes,
+    globalExcludes: isOutOfReach(globalExcludes) ? null : globalExcludes,
     ignoreCase: asBoolean(lastValue(entries, 'core.ignorecase')) ?? false,
     include: options.include ?? [],
     exclude: options.exclude ?? [],

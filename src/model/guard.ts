@@ -31,6 +31,8 @@ export function decide(facts: PathFacts, peek: Peek, options: GuardOptions): Dec
 
 function neverOverridden(facts: PathFacts, peek: Peek, options: GuardOptions): EntryReason | undefined {
   if (facts.target.kind === 'uncovered' || peek.version.kind === 'uncovered') return 'uncovered';
+  // Made and ignored in one turn: nothing of it was kept, and a look at it passes over the rules.
+  if (facts.last.kind === 'uncovered' && facts.last.reason === 'ignored') return 'uncovered';
   // A fifo or a device holds no bytes that could be kept, so it can't be made again.
   if (facts.target.kind === 'special') return 'unsupported';
   if (facts.target.kind === 'absent' && options.uncoveredInodes.has(peek.ino)) return 'moved-uncovered';

@@ -198,7 +198,7 @@ export function planUncovered(plan: ModelPlan): UncoveredPath[] {
     if (entry.action !== 'refuse') return [];
     if (entry.reason === 'unsupported') return [{ path: entry.path, reason: 'special' }];
     if (entry.reason !== 'uncovered') return [];
-    const version = [entry.target, entry.expect].find((v) => v.kind === 'uncovered');
+    const version = [entry.target, entry.expect, entry.last].find((v) => v.kind === 'uncovered');
     return version === undefined ? [] : [{ path: entry.path, reason: version.reason }];
   });
 }

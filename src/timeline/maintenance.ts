@@ -6,9 +6,11 @@
  */
 import type { SqlDriver, SqlStatement } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
+import { encodeName } from '../rel-path.ts';
 import type { Hash } from '../types.ts';
 import { faultText } from './append.ts';
 import { bytes, fromString, toInt, toText } from './records.ts';
+import type { Fold } from './timeline.ts';
 
 /**
  * Everything up to `seq` becomes the manifest. Of what is older stay: the observation at `seq` (the head may stand
@@ -45,6 +47,34 @@ export function cutStatements(seq: number, manifest: { hash: Hash; entries: numb
         WHERE undone_by IS NOT NULL AND undone_by NOT IN (SELECT id FROM operations)`,
     },
     { sql: 'DELETE FROM rules WHERE id < (SELECT rules FROM state)' },
+  ];
+}
+
+/** A fold begins where its first row began. One that changed nothing goes as a whole: the chain of the path holds. */
+export function foldStatements(folds: readonly Fold[]): SqlStatement[] {
+  const ends = folds.map(({ path, seqs }) => ({
+    path: encodeName(path),
+    seqs,
+    first: seqs[0] as number,
+    last: seqs.at(-1) as number,
+  }));
+  const gone = ends.flatMap(({ path, seqs }) => seqs.slice(0, -1).map((seq) => [seq, path]));
+  return [
+    {
+      sql: `UPDATE rows SET before = (SELECT before FROM rows r WHERE r.seq = ? AND r.path = rows.path),
+          flags = (SELECT max(flags & 1) | max(flags & 2) FROM rows r WHERE r.path = rows.path AND r.seq BETWEEN ? AND ?)
+        WHERE seq = ? AND path = ?`,
+      many: ends.map(({ path, first, last }) => [first, first, last, last, path]),
+    },
+    { sql: 'DELETE FROM rows WHERE seq = ? AND path = ?', many: gone },
+    {
+      sql: 'DELETE FROM rows WHERE seq = ? AND path = ? AND before = after',
+      many: ends.map(({ path, last }) => [last, path]),
+    },
+    {
+      sql: `UPDATE observations SET kind = 'folded' WHERE seq >= ? AND seq < ?`,
+      many: ends.map(({ first, last }) => [first, last]),
+    },
   ];
 }
 

@@ -21,12 +21,22 @@ import {
   cutStatements,
   dropStatements,
   expireStatements,
+  foldStatements,
   liveHashes,
 } from './maintenance.ts';
 import { TimelineQueries, toHead } from './queries.ts';
 import { fromOptional, fromString, SESSION_COLUMNS, toInt, toSession } from './records.ts';
 import { type DatabaseOpener, type OpenedStore, openStore } from './store.ts';
-import type { Append, Head, Lock, OpenTimelineOptions, SessionRecord, Timeline, TimelineStats } from './timeline.ts';
+import type {
+  Append,
+  Fold,
+  Head,
+  Lock,
+  OpenTimelineOptions,
+  SessionRecord,
+  Timeline,
+  TimelineStats,
+} from './timeline.ts';
 import { verifyTimeline } from './verify.ts';
 
 type Synchronous = 'FULL' | 'NORMAL';
@@ -110,6 +120,10 @@ class SqliteTimeline extends TimelineQueries implements Timeline {
     } catch (error) {
       throw cutFault(seq, error);
     }
+  }
+
+  async fold(folds: readonly Fold[]): Promise<void> {
+    if (folds.length > 0) await this.#change('FULL', foldStatements(folds));
   }
 
   async clear(): Promise<void> {

@@ -8,7 +8,17 @@
  */
 import type { Change, ConflictPolicy, Hash, RandomId, Receipt, RelPath, Row, SideEffect } from '../types.ts';
 
-export type ObservationKind = 'first' | 'capture' | 'begin' | 'end' | 'look' | 'late' | 'operation' | 'recovery';
+/** `folded`: what stood at this position is not kept (see `Timeline.fold`). */
+export type ObservationKind =
+  | 'first'
+  | 'capture'
+  | 'begin'
+  | 'end'
+  | 'look'
+  | 'late'
+  | 'operation'
+  | 'recovery'
+  | 'folded';
 
 export interface Head {
   /** 0 before the first observation. */
@@ -127,6 +137,12 @@ export interface ObservationRecord {
   readonly operation: RandomId | null;
   /** Paths (folders) in which calls of another, containing or contained, root were open since the look before. */
   readonly overlap: readonly RelPath[];
+}
+
+/** Rows of one path that become one, at the last of `seqs` (ascending, at least two, no other row of the path between). */
+export interface Fold {
+  readonly path: RelPath;
+  readonly seqs: readonly number[];
 }
 
 /** One transaction. The caller holds the lock and has caught up; `expectSeq` is checked. */
@@ -249,6 +265,8 @@ export interface Timeline {
   liveHashes(): Promise<Hash[]>;
   /** Replaces everything up to and with `seq` by a manifest at `seq`. Rows after it stay. */
   cut(seq: number, manifest: { hash: Hash; entries: number }): Promise<void>;
+  /** Folds rows; observations from the first to before the last of each become `folded`. Under the lock. */
+  fold(folds: readonly Fold[]): Promise<void>;
   /** Empties the timeline but keeps store id, seed and settings; the next capture is a first one. */
   clear(): Promise<void>;
   /** Marks boundaries as expired. */

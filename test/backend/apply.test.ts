@@ -342,12 +342,21 @@ describe('apply: what can not be done is said, and the disk stays', () => {
         if (when === 'before' && step === k) throw Object.assign(new Error('EIO: injected'), { code: 'EIO' });
       });
       using bench = await Bench.make({ 'a.txt': 'a', 'b.txt': 'b', 'd/c.txt': 'c' }, sys);
-      const outcomes = bench.apply([
+      const entries = [
         bench.entry('a.txt', bench.file('A')),
         bench.entry('b.txt', ABSENT),
         bench.entry('d', bench.file('D')),
         bench.entry('d/c.txt', ABSENT),
-      ]);
+      ];
+      const before = bench.snapshot();
+      let outcomes: ReturnType<typeof bench.apply>;
+      try {
+        outcomes = bench.apply(entries);
+      } catch (error) {
+        expect(error, `call ${k}: the journal`).toMatchObject({ code: 'ERR_IO' });
+        expect([bench.snapshot(), existsSync(bench.journal)], `call ${k}`).toEqual([before, false]);
+        continue;
+      }
       const texts = [...Object.values(bench.snapshot()), ...bench.kept()].join(' ');
       for (const text of ['a', 'b', 'c']) expect(texts, `call ${k}`).toContain(text);
       if (k >= calls) {
@@ -370,8 +379,9 @@ describe('apply: what can not be done is said, and the disk stays', () => {
   test('a full disk is no-space, and the file stays', async () => {
     const sys = {
       ...nodeSyscalls,
-      write: () => {
-        throw Object.assign(new Error('ENOSPC: no space'), { code: 'ENOSPC' });
+      write: (fd: number, bytes: Uint8Array) => {
+        if (bytes.length === 1) throw Object.assign(new Error('ENOSPC: no space'), { code: 'ENOSPC' });
+        nodeSyscalls.write(fd, bytes);
       },
     };
     using bench = await Bench.make({ 'a.txt': 'a', 'b.txt': 'b' }, sys);

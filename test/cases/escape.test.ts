@@ -145,8 +145,14 @@ describeBackends('containment', (backend) => {
         outcome: 'done',
         restored: { f: 'restore', 'tmp/x': 'recreate' },
       });
-      await story.reopen();
-      await story.cp('b');
+      await story.workspace.close();
+      const { openWorkspace } = await import('../../src/index.ts');
+      const { root, dataDir } = story.space;
+      await using again = await openWorkspace({ root, dataDir, backend });
+      // Node starts no worker thread without a working directory, and the portable backend is one.
+      expect(again).toMatchObject(
+        backend === 'native' ? { available: true } : { available: false, reason: 'unsupported' },
+      );
     } finally {
       process.chdir(kept);
     }

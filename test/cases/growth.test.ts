@@ -1,7 +1,9 @@
 /** Faults of stores that only grow, and of roots that are too large. Full sizes with TAKEBACK_SLOW=1. */
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
 import { expect, test } from 'vitest';
 import { describeBackends } from '../kit/backends.ts';
 import { digest } from '../kit/digest.ts';
@@ -28,6 +30,50 @@ function storeParts(dataDir: string, part: string): string {
   const stores = join(dataDir, 'workspaces');
   return join(stores, readdirSync(stores)[0] as string, part);
 }
+
+/** A timer on this event loop, and the same one on an idle thread: what that one waits too is the machine's doing. */
+class Stalls {
+  readonly #idle: Worker;
+  readonly #timer: NodeJS.Timeout;
+  #worst = 0;
+  #worstIdle = 0;
+
+  private constructor(idle: Worker) {
+    this.#idle = idle;
+    let last = performance.now();
+    this.#timer = setInterval(() => {
+      const now = performance.now();
+      this.#worst = Math.max(this.#worst, now - last - TICK_MS);
+      last = now;
+    }, TICK_MS);
+  }
+
+  static async start(): Promise<Stalls> {
+    const idle = new Worker(
+      `const { parentPort } = require('node:worker_threads');
+       let worst = 0, last = performance.now();
+       setInterval(() => { const now = performance.now(); worst = Math.max(worst, now - last - ${TICK_MS}); last = now; }, ${TICK_MS});
+       parentPort.on('message', () => parentPort.postMessage(worst));
+       parentPort.postMessage('ready');`,
+      { eval: true },
+    );
+    await once(idle, 'message');
+    return new Stalls(idle);
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#idle.postMessage('');
+    [this.#worstIdle] = (await once(this.#idle, 'message')) as [number];
+    await this.#idle.terminate();
+  }
+
+  get beyondMachine(): number {
+    return this.#worst - this.#worstIdle;
+  }
+}
+
+const TICK_MS = 5;
 
 describeBackends('growth', (backend) => {
   // B21 · anomalyco/opencode #14811
@@ -103,13 +149,7 @@ describeBackends('growth', (backend) => {
       for (let file = 0; file < FILES_EACH; file++) writeFileSync(join(path, `f${file}`), `${folder} ${file}`);
     }
     const session = story.session();
-    let worst = 0;
-    let last = performance.now();
-    const timer = setInterval(() => {
-      const now = performance.now();
-      worst = Math.max(worst, now - last - 5);
-      last = now;
-    }, 5);
+    const stalls = await Stalls.start();
     const before = process.memoryUsage().rss;
     try {
       const capture = got(await session.capture('a', { deadlineMs: 10_000 }));
@@ -121,10 +161,10 @@ describeBackends('growth', (backend) => {
       got(await session.endCall('c'));
       expect(digest(got(await session.restore('a')))).toEqual({ outcome: 'done', restored: { f: 'restore' } });
     } finally {
-      clearInterval(timer);
+      await stalls.stop();
     }
     expect(story.space.read('f')).toBe('1\n');
-    expect(worst, 'the longest stall of the event loop, milliseconds').toBeLessThan(100);
+    expect(stalls.beyondMachine, 'the longest stall of the event loop, milliseconds').toBeLessThan(100);
     expect(process.memoryUsage().rss - before, 'memory').toBeLessThan(512 * 1024 * 1024);
     const abort = new AbortController();
     const cancelled = session.capture('b', { signal: abort.signal });

@@ -33,7 +33,6 @@ describeBackends('redo', (backend) => {
 
   test('undo and redo walk through every turn and back, with files made, changed, chmodded, linked and removed', async () => {
     await using story = await Story.begin(backend, 'echo 0 >f; mkdir d; echo 0 >d/g; echo 0 >gone');
-    const session = story.session();
     const turns = [
       'echo 1 >f; echo n>new',
       'chmod 755 f; rm gone',
@@ -49,15 +48,15 @@ describeBackends('redo', (backend) => {
     }
     for (let round = 0; round < 2; round++) {
       for (let i = turns.length - 1; i >= 0; i--) {
-        expect(got(await session.undo()).outcome).toBe('done');
+        expect(got(await story.session().undo()).outcome).toBe('done');
         expect(contents(snapshot(story.space.root)), `undone to ${i}`).toEqual(states[i]);
       }
-      expect(got(await session.undo())).toMatchObject({ outcome: 'nothing', message: 'Nothing to undo.' });
+      expect(got(await story.session().undo())).toMatchObject({ outcome: 'nothing', message: 'Nothing to undo.' });
       for (let i = 1; i <= turns.length; i++) {
-        expect(got(await session.redo()).outcome).toBe('done');
+        expect(got(await story.session().redo()).outcome).toBe('done');
         expect(contents(snapshot(story.space.root)), `redone to ${i}`).toEqual(states[i]);
       }
-      expect(got(await session.redo())).toMatchObject({ outcome: 'nothing', message: 'Nothing to redo.' });
+      expect(got(await story.session().redo())).toMatchObject({ outcome: 'nothing', message: 'Nothing to redo.' });
       await story.reopen();
     }
   });

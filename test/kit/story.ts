@@ -130,8 +130,11 @@ export class Story {
     return snapshot(this.space.root, (path) => path === inside);
   }
 
+  /** All beside the root, the data directory and the home. */
   #outside(): Snapshot {
-    return snapshot(this.space.base, (path) => path === 'w' || path === 'data' || path === 'home');
+    const { base, root, dataDir } = this.space;
+    const own = new Set([root, dataDir, join(base, 'home')]);
+    return snapshot(base, (path) => own.has(join(base, path)));
   }
 
   /** The rules around one operation. */

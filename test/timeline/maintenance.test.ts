@@ -47,6 +47,30 @@ await overDrivers('timeline upkeep', (world) => {
     expect(new Set(hashes).size).toBe(51);
   });
 
+  test('folded rows become one, its bytes between go, and the positions inside are marked', async () => {
+    const { t } = await sample();
+    await t.append(look(7, { changes: [change('b', file(3), file(4)), change('c', absent, file(5))] }));
+    await t.append(look(8, { changes: [change('b', file(4), file(6)), change('c', file(5), absent)] }));
+    await t.fold([
+      { path: rel('b'), seqs: [5, 8, 9] },
+      { path: rel('c'), seqs: [8, 9] },
+    ]);
+    expect(await t.rows(4)).toEqual([
+      { ...change('a', file(1), absent), seq: 6 },
+      { ...change('b', file(2), file(6)), seq: 9 },
+    ]);
+    expect(await t.liveHashes()).not.toContain(id(4));
+    expect((await t.observations(3)).map((o) => o.kind)).toEqual([
+      'capture',
+      'folded',
+      'folded',
+      'folded',
+      'folded',
+      'capture',
+    ]);
+    await sound(t);
+  });
+
   test('no hashes are live in an empty timeline', async () => {
     expect(await (await world.open()).liveHashes()).toEqual([]);
   });

@@ -29,8 +29,7 @@ fn options_of(bytes: &[u8]) -> Result<Options> {
     let mut reader = Reader::new(bytes);
     let (root, index_file) = (path_of(&reader.name()?), path_of(&reader.name()?));
     let store_id = reader.array()?;
-    let count = reader.count(4)?;
-    let skip = (0..count).map(|_| reader.name()).collect::<Result<_>>()?;
+    let skip = read_paths(&mut reader)?;
     let (max_file_bytes, max_entries) = (reader.u64()?, reader.u64()?);
     let scratch = path_of(&reader.name()?);
     // How paths are resolved is the hands' concern.
@@ -77,6 +76,12 @@ fn position_of(bytes: &[u8]) -> Result<Position> {
     Ok(position)
 }
 
+/// A path list that stands among other fields.
+fn read_paths(reader: &mut Reader<'_>) -> Result<Vec<Vec<u8>>> {
+    let count = reader.count(4)?;
+    (0..count).map(|_| reader.name()).collect()
+}
+
 fn scan_request(bytes: &[u8]) -> Result<Request> {
     let mut reader = Reader::new(bytes);
     let flags = reader.u8()?;
@@ -89,10 +94,10 @@ fn scan_request(bytes: &[u8]) -> Result<Request> {
         request.renew = Some(Sources::from_json(reader.bytes()?)?);
     }
     if has(2) {
-        request.hold = decode_paths(reader.bytes()?)?;
+        request.hold = read_paths(&mut reader)?;
     }
     if has(4) {
-        request.only = Some(decode_paths(reader.bytes()?)?);
+        request.only = Some(read_paths(&mut reader)?);
     }
     reader.end()?;
     Ok(request)
@@ -111,7 +116,7 @@ fn ingest_request(bytes: &[u8]) -> Result<ingest::Request> {
         request.deadline = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms));
     }
     if has(2) {
-        request.first = decode_paths(reader.bytes()?)?;
+        request.first = read_paths(&mut reader)?;
     }
     reader.end()?;
     Ok(request)

@@ -29,6 +29,9 @@ pub mod kind {
     pub const UNCOVERED: u8 = 5;
 }
 
+/// What [`Entry::read`] reads: the entry, first child and number of children, where its extra lies.
+pub type ReadEntry = (Entry, (u32, u32), (u32, u16));
+
 /// A version and its stat key; the target of a symlink is kept beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
@@ -254,8 +257,8 @@ impl Entry {
             .u8(0);
     }
 
-    /// Reads what [`Entry::write`] wrote: the entry, its children, where its extra lies.
-    pub fn read(reader: &mut Reader<'_>, with_children: bool) -> Result<(Self, (u32, u32), (u32, u16))> {
+    /// Reads what [`Entry::write`] wrote.
+    pub fn read(reader: &mut Reader<'_>, with_children: bool) -> Result<ReadEntry> {
         let (kind, detail) = (reader.u8()?, reader.u8()?);
         let children = if with_children {
             (reader.u32()?, reader.u32()?)

@@ -1,6 +1,5 @@
 //! Reading one rule file. A missing one is no rule; one that is no regular file is no rule either, as for git.
 
-use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,10 +15,9 @@ pub type Content = io::Result<Option<Vec<u8>>>;
 
 /// A `.gitignore` in an open folder. Links are not followed: git doesn't either inside a tree.
 pub fn read_ignore(folder: BorrowedFd<'_>) -> Content {
-    let name = CStr::from_bytes_with_nul(b".gitignore\0").expect("ends with its NUL");
     read(openat(
         folder,
-        name,
+        c".gitignore",
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC,
         Mode::empty(),
     ))

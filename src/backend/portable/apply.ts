@@ -86,7 +86,10 @@ export class Hands {
     }));
     return this.#withSteps(trash, (steps) => {
       const begun = { operationId, root: this.#hand.walker.root, trash, durability, entries: jobs };
-      const journal = JournalFile.begin(request.journal, begun, this.#hand.look.hasher);
+      const journal = JournalFile.begin(request.journal, begun, {
+        hasher: this.#hand.look.hasher,
+        sys: this.#hand.sys,
+      });
       try {
         return new Operation(steps, journal, { jobs, hooks }).run(durability);
       } finally {

@@ -154,13 +154,21 @@ export class ChangeSet {
     }
   }
 
+  /** What is below a folder that left coverage is not listed beside it. */
   uncovered(): UncoveredPath[] {
     const out: UncoveredPath[] = [];
+    const hidden = new Set<RelPath>();
     for (const { path, version } of this.versions()) {
-      if (version.kind === 'uncovered') out.push({ path, reason: version.reason });
-      else if (version.kind === 'special') out.push({ path, reason: 'special' });
+      if (version.kind === 'uncovered') {
+        out.push({ path, reason: version.reason });
+        if (version.reason === 'ignored' && version.stat.kind === 'dir') hidden.add(path);
+      } else if (version.kind === 'special') out.push({ path, reason: 'special' });
     }
-    return out.sort((a, b) => pathOrder(a.path, b.path));
+    const isBelow = (path: RelPath): boolean => {
+      for (let at = parentOf(path); at !== ''; at = parentOf(at)) if (hidden.has(at)) return true;
+      return false;
+    };
+    return out.filter(({ path }) => hidden.size === 0 || !isBelow(path)).sort((a, b) => pathOrder(a.path, b.path));
   }
 
   /** What brings the index to where the set is: removals first, then entries, folders before what they hold. */

@@ -2,7 +2,7 @@
  * Names that mean something to coverage whatever the rules say (DESIGN §4.2), and how paths reach the file system. Pure
  * but for {@link foldsToGit}, which asks the file system.
  */
-import { type BigIntStats, lstatSync } from 'node:fs';
+import { type BigIntStats, constants, lstatSync } from 'node:fs';
 import { encodeName } from '../../rel-path.ts';
 import type { FileKind, RelPath, SpecialType, StatKey } from '../../types.ts';
 
@@ -47,18 +47,18 @@ export function joinPath(folder: RelPath, name: string): RelPath {
   return (folder === '' ? name : `${folder}/${name}`) as RelPath;
 }
 
-const KINDS: Readonly<Record<number, FileKind>> = {
-  16807: 'file',
-  21609: 'symlink',
-  9604: 'dir',
-  2401: 'fifo',
-  26411: 'socket',
-  4802: 'char',
-  14406: 'block',
-};
+const KINDS: ReadonlyMap<number, FileKind> = new Map([
+  [constants.S_IFREG, 'file'],
+  [constants.S_IFLNK, 'symlink'],
+  [constants.S_IFDIR, 'dir'],
+  [constants.S_IFIFO, 'fifo'],
+  [constants.S_IFSOCK, 'socket'],
+  [constants.S_IFCHR, 'char'],
+  [constants.S_IFBLK, 'block'],
+]);
 
 export function kindOf(stat: BigIntStats): FileKind {
-  return KINDS[Number(stat.mode) & 0o170000] ?? 'other';
+  return KINDS.get(Number(stat.mode) & constants.S_IFMT) ?? 'other';
 }
 
 export function statKey(stat: BigIntStats): StatKey {

@@ -7,10 +7,10 @@ export function errnoOf(error: unknown): string | undefined {
   return (error as NodeJS.ErrnoException | undefined)?.code;
 }
 
-/** A fault as a `TakebackError`: `ERR_NO_SPACE` for a full disk or quota, else `ERR_IO`. Ours pass through. */
-export function asStoreError(error: unknown, what: string): TakebackError {
-  if (error instanceof TakebackError) return error;
+/** A system fault as a `TakebackError`: `ERR_NO_SPACE` for a full disk or quota, else `ERR_IO`. Others pass through. */
+export function asStoreError(error: unknown, what: string): unknown {
   const errno = errnoOf(error);
+  if (error instanceof TakebackError || errno === undefined) return error;
   const code = errno === 'ENOSPC' || errno === 'EDQUOT' ? 'ERR_NO_SPACE' : 'ERR_IO';
   return new TakebackError(code, `${what}: ${(error as Error).message}`, { cause: error });
 }

@@ -9,7 +9,7 @@
  * What came out stays in its place aside. Not covered: a store through a mapping that outlives the second look; it lands
  * in the kept inode, and is found when the trash is emptied.
  */
-import { closeSync, fstatSync, lstatSync } from 'node:fs';
+import { closeSync, fstatSync, lstatSync, readdirSync } from 'node:fs';
 import { encodeName } from '../../rel-path.ts';
 import type { Version } from '../../types.ts';
 import { sameVersion } from '../../wire.ts';
@@ -91,10 +91,21 @@ function returnOrKeep(hand: Hand, move: Move): string | undefined {
   return putBack(hand, move.aside, move.at) ? undefined : keptAs(move.aside);
 }
 
+/** Throws where a thing is not as expected. A folder must be empty, too: what is in it would go with it. */
+function check(name: Buffer, seen: Seen, expect: Version): void {
+  if (!sameVersion(seen.version, expect)) throw refusedFor(seen.version);
+  if (expect.kind === 'dir' && readdirSync(name).length > 0) throw new Stop('refused', 'not-empty');
+}
+
+/** The same stop, with a word on where the thing stayed that could not go back. */
+function withDetail(stop: Stop, detail: string | undefined): Stop {
+  if (detail === undefined) return stop;
+  return new Stop(stop.status, stop.reason, { detail, ...(stop.found === undefined ? {} : { found: stop.found }) });
+}
+
 /** Moves what is at the name aside, and answers it. */
 function takeOut(hand: Hand, move: Move): Seen {
-  const before = observe(nameOf(move.at), hand.look);
-  if (!sameVersion(before.version, move.expect)) throw refusedFor(before.version);
+  check(nameOf(move.at), observe(nameOf(move.at), hand.look), move.expect);
   try {
     hand.sys.rename(nameOf(move.at), nameOf(move.aside));
   } catch (error) {
@@ -102,8 +113,12 @@ function takeOut(hand: Hand, move: Move): Seen {
     throw error;
   }
   const out = observe(nameOf(move.aside), hand.look);
-  if (sameVersion(out.version, move.expect)) return out;
-  throw refusedFor(out.version, returnOrKeep(hand, move));
+  try {
+    check(nameOf(move.aside), out, move.expect);
+    return out;
+  } catch (error) {
+    throw withDetail(asStop(error), returnOrKeep(hand, move));
+  }
 }
 
 function put(hand: Hand, supply: Supply, at: Spot): void {
@@ -148,12 +163,7 @@ function install(hand: Hand, move: Move, supply: Supply, out: Seen | null): void
   } catch (error) {
     const taken = errnoOf(error) === 'EEXIST';
     const stop = taken ? refusedFor(observe(nameOf(move.at), hand.look).version) : asStop(error);
-    const kept = out === null ? undefined : returnOrKeep(hand, move);
-    if (kept === undefined) throw stop;
-    throw new Stop(stop.status, stop.reason, {
-      detail: kept,
-      ...(stop.found === undefined ? {} : { found: stop.found }),
-    });
+    throw withDetail(stop, out === null ? undefined : returnOrKeep(hand, move));
   }
 }
 
@@ -165,8 +175,11 @@ export function makeMove(hand: Hand, move: Move): Seen | null {
   const out = move.expect.kind === 'absent' ? null : takeOut(hand, move);
   if (move.supply !== null) install(hand, move, move.supply, out);
   if (out !== null) {
-    const again = observe(nameOf(move.aside), hand.look);
-    if (!sameVersion(again.version, move.expect)) throw refusedFor(again.version, undo(hand, move, out));
+    try {
+      check(nameOf(move.aside), observe(nameOf(move.aside), hand.look), move.expect);
+    } catch (error) {
+      throw withDetail(asStop(error), undo(hand, move, out));
+    }
   }
   if (!hand.walker.isStillThere(move.at.folder)) {
     const kept = undo(hand, move, out);

@@ -4,18 +4,18 @@
  *
  * A journal whose first frame is torn says that nothing was done. `apply` writes it, `finish` and recovery remove it.
  */
-import { chmodSync, closeSync, fdatasyncSync, mkdirSync, openSync, readFileSync, unlinkSync } from 'node:fs';
+import { chmodSync, closeSync, mkdirSync, openSync, readFileSync, unlinkSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { TakebackError } from '../../errors.ts';
 import { asRelPath, decodeName } from '../../rel-path.ts';
 import type { RandomId, RelPath, Version } from '../../types.ts';
 import { Reader, readVersion, Writer, writeVersion } from '../../wire.ts';
-import { syncFolder, writeAll } from './durable.ts';
 import { doing, errnoOf } from './faults.ts';
 import { encodeFrame, readFrames } from './frames.ts';
 import type { Hasher } from './hash.ts';
 import type { FolderId } from './resolve.ts';
 import { startTimeOf } from './segment-name.ts';
+import type { Syscalls } from './syscalls.ts';
 
 const BEGIN = 1;
 const PREPARED = 2;
@@ -101,14 +101,21 @@ function decodePrepared(payload: Buffer, into: Map<number, FolderId>): void {
   for (let i = 0; i < count; i++) into.set(reader.u32(), { dev: reader.u64(), ino: reader.u64() });
 }
 
+export interface JournalMeans {
+  readonly hasher: Hasher;
+  readonly sys: Syscalls;
+}
+
 /** An open journal that is being written. */
 export class JournalFile {
   readonly #fd: number;
   readonly #hasher: Hasher;
+  readonly #sys: Syscalls;
 
-  private constructor(fd: number, hasher: Hasher) {
+  private constructor(fd: number, { hasher, sys }: JournalMeans) {
     this.#fd = fd;
     this.#hasher = hasher;
+    this.#sys = sys;
   }
 
   /**
@@ -116,7 +123,7 @@ export class JournalFile {
    *
    * @throws {TakebackError} `ERR_BUSY` where the file exists: an operation runs, or waits for recovery
    */
-  static begin(file: string, journal: Journal, hasher: Hasher): JournalFile {
+  static begin(file: string, journal: Journal, means: JournalMeans): JournalFile {
     return doing(`can't write the journal ${file}`, () => {
       const dir = dirname(file);
       if (mkdirSync(dir, { recursive: true, mode: 0o700 }) !== undefined) chmodSync(dir, 0o700);
@@ -127,24 +134,24 @@ export class JournalFile {
         if (errnoOf(error) !== 'EEXIST') throw error;
         throw new TakebackError('ERR_BUSY', `${file} exists: its operation runs, or was not recovered yet`);
       }
-      const started = new JournalFile(fd, hasher);
+      const started = new JournalFile(fd, means);
       try {
         chmodSync(file, 0o600);
         started.#append(BEGIN, encodeBegin(journal));
-        fdatasyncSync(fd);
-        syncFolder(dir);
+        means.sys.fdatasync(fd);
+        means.sys.syncFolder(dir);
         return started;
       } catch (error) {
-        // Nothing was done yet, so a journal that can't be kept must not stay.
         closeSync(fd);
-        unlinkSync(file);
+        // Nothing was done yet, so a journal that can't be kept must not stay.
+        if (errnoOf(error) !== undefined) unlinkSync(file);
         throw error;
       }
     });
   }
 
   #append(kind: number, payload: Buffer): void {
-    writeAll(this.#fd, encodeFrame(this.#hasher, kind, payload));
+    this.#sys.write(this.#fd, encodeFrame(this.#hasher, kind, payload));
   }
 
   /** Names the inodes of the temp files, durably. */
@@ -152,7 +159,7 @@ export class JournalFile {
     const writer = new Writer().u32(temps.length);
     for (const { index, id } of temps) writer.u32(index).u64(id.dev).u64(id.ino);
     this.#append(PREPARED, writer.done());
-    fdatasyncSync(this.#fd);
+    this.#sys.fdatasync(this.#fd);
   }
 
   /** Advisory: for people who read a journal. */

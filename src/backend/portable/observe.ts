@@ -67,10 +67,11 @@ function uncovered(reason: UncoveredReason, stat: BigIntStats): Version {
   return { kind: 'uncovered', reason, stat: statKeyOf(stat) };
 }
 
-function* chunksOf(fd: number): Generator<Uint8Array> {
-  const buffer = Buffer.allocUnsafe(CHUNK);
+/** `size`: what the file has now; it is read to its end whatever that is. */
+function* chunksOf(fd: number, size: bigint): Generator<Uint8Array> {
+  const buffer = Buffer.allocUnsafe(Math.min(CHUNK, Number(size) + 1));
   for (let position = 0; ; ) {
-    const count = readSync(fd, buffer, 0, CHUNK, position);
+    const count = readSync(fd, buffer, 0, buffer.length, position);
     if (count === 0) return;
     position += count;
     yield buffer.subarray(0, count);
@@ -86,7 +87,7 @@ export function lookAtFile(fd: number, { hasher, maxFileBytes }: LookOptions): V
   let before = fstatSync(fd, { bigint: true });
   for (let i = 0; i < TRIES; i++) {
     if (before.size > BigInt(maxFileBytes)) return uncovered('too-large', before);
-    const content = hasher.hashAll(chunksOf(fd));
+    const content = hasher.hashAll(chunksOf(fd, before.size));
     const after = fstatSync(fd, { bigint: true });
     if (sameMoment(before, after)) {
       return { kind: 'file', mode: Number(after.mode & 0o777n), size: Number(after.size), content };

@@ -9,7 +9,7 @@ import { comparePaths } from '../../rel-path.ts';
 import type { RelPath } from '../../types.ts';
 import { sameVersion } from '../../wire.ts';
 import type { ApplyEntry, ApplyOutcome } from '../backend.ts';
-import type { WorkHooks } from './faults.ts';
+import { doing, type WorkHooks } from './faults.ts';
 import { changeMode, putBack, type Spot, type Supply } from './guard.ts';
 import type { JournalFile } from './journal.ts';
 import type { Seen } from './observe.ts';
@@ -45,10 +45,9 @@ function isModeOnly({ expect, target }: ApplyEntry): boolean {
   return expect.kind === 'file' && target.kind === 'file' && expect.content === target.content;
 }
 
-/** Taken out before anything is made: removals, and where a folder comes or goes. */
+/** Taken out before anything is made: removals, and what gives way to a folder. */
 function goesFirst({ expect, target }: ApplyEntry): boolean {
-  if (expect.kind === 'absent' || (expect.kind === 'dir' && target.kind === 'dir')) return false;
-  return target.kind === 'absent' || target.kind === 'dir' || expect.kind === 'dir';
+  return expect.kind !== 'absent' && (target.kind === 'absent' || (target.kind === 'dir' && expect.kind !== 'dir'));
 }
 
 export class Operation {
@@ -58,6 +57,8 @@ export class Operation {
   /** In path order. */
   readonly #jobs: readonly Job[];
   #settled = 0;
+  /** What a run that is put back says of each path. */
+  #why = new Stop('failed', 'cancelled');
 
   constructor(steps: Steps, journal: JournalFile, { jobs, hooks }: { jobs: readonly Job[]; hooks: WorkHooks }) {
     this.#steps = steps;
@@ -68,17 +69,36 @@ export class Operation {
 
   run(durability: 'full' | 'fast'): ApplyOutcome[] {
     this.#each(this.#jobs, (job) => this.#admit(job));
-    if (this.#prepare()) {
-      this.#journal.prepared(
-        this.#jobs.flatMap(({ index, temp }) => (temp === undefined ? [] : [{ index, id: temp }])),
-      );
+    if (this.#prepare() && this.#record()) {
       this.#each(this.#jobs, (job) => this.#swap(job));
       this.#each(this.#deepestFirst(), (job) => this.#finishDir(job));
     } else this.#cancel();
     this.#steps.forgetParent();
-    if (durability === 'full') this.#steps.syncTouched();
-    this.#journal.settled(this.#jobs.map(({ index, done }) => ({ index, done: done === true })));
+    if (durability === 'full') doing("can't make the changes durable", () => this.#steps.syncTouched());
+    this.#settle();
     return this.#jobs.map((job) => outcomeOf(job));
+  }
+
+  /** Names the temp files in the journal. False: it can't be written, so there must be no swap. */
+  #record(): boolean {
+    try {
+      this.#journal.prepared(
+        this.#jobs.flatMap(({ index, temp }) => (temp === undefined ? [] : [{ index, id: temp }])),
+      );
+      return true;
+    } catch (error) {
+      this.#why = asStop(error);
+      return false;
+    }
+  }
+
+  #settle(): void {
+    try {
+      this.#journal.settled(this.#jobs.map(({ index, done }) => ({ index, done: done === true })));
+    } catch (error) {
+      // Advisory: recovery asks the disk, and the outcomes are in our hands.
+      asStop(error);
+    }
   }
 
   #deepestFirst(): Job[] {
@@ -128,8 +148,6 @@ export class Operation {
       job.done = true;
     } else if (target.kind === 'special')
       throw new Stop('failed', 'unsupported', { detail: `a ${target.type} can't be made again` });
-    // What is taken out first must not go for bytes that aren't there.
-    else if (target.kind === 'file' && goesFirst(job)) this.#steps.segments.read(target.content);
   }
 
   /** A folder that gets its write bits back gets them before its entries need them. */
@@ -145,7 +163,7 @@ export class Operation {
     if (!goesFirst(job)) return;
     const { path, expect, target } = job;
     if (expect.kind === 'dir') {
-      this.#steps.removeDir(path, expect, target.kind === 'absent' ? 'skipped' : 'refused');
+      this.#steps.removeDir(path, expect, 'skipped');
       job.takenOut = 'dir';
     } else {
       const aside = this.#steps.trash.free(job.trashName);
@@ -264,7 +282,7 @@ export class Operation {
       if (job.stop !== undefined || sameVersion(job.expect, job.target)) continue;
       if (job.done && job.expect.kind === 'dir' && job.target.kind === 'dir') this.#narrow(job);
       job.done = false;
-      job.stop ??= new Stop('failed', 'cancelled');
+      job.stop ??= this.#why;
     }
   }
 

@@ -174,7 +174,8 @@ export class PortableBackend implements Backend {
     options?: Parameters<RpcClient['call']>[2],
   ): Promise<T> => {
     if (this.#closed) return Promise.reject(new TakebackError('ERR_CLOSED', 'the backend was closed'));
-    this.#client ??= new RpcClient(new Worker(workerUrl(), { name: 'takeback-portable' }));
+    // Flags of the process, such as --input-type, are for its own entry and would stop the worker's.
+    this.#client ??= new RpcClient(new Worker(workerUrl(), { name: 'takeback-portable', execArgv: [] }));
     return this.#client.call(method, args, options) as Promise<T>;
   };
 

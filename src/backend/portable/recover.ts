@@ -185,7 +185,11 @@ export class Recovery {
   #makeDir(task: Task): void {
     const { path, from, to } = task;
     if (to.kind !== 'dir' || from.kind === 'dir') return;
-    if (this.#steps.lookAt(path).version.kind === 'absent' && this.#isGap(task)) this.#steps.makeDir(path);
+    if (this.#steps.lookAt(path).version.kind !== 'absent' || !this.#isGap(task)) return;
+    const kept = this.#rollback ? this.#kept(task) : null;
+    if (kept !== null && sameVersion(kept.seen.version, to))
+      putBack(this.#steps.hand, kept.spot, this.#steps.spot(path));
+    else this.#steps.makeDir(path);
   }
 
   /** True where the path is absent by the operation's doing, not by somebody else's. */

@@ -10,6 +10,7 @@ import { type ErrorCode, TakebackError } from '../../errors.ts';
 import { asRelPath } from '../../rel-path.ts';
 import type { Progress, WorkOptions } from '../../types.ts';
 import { asStoreError, errnoOf, type WorkHooks } from './faults.ts';
+import { workerFault } from './worker-fault.ts';
 
 interface Request {
   readonly id: number;
@@ -67,9 +68,7 @@ export class RpcClient {
   constructor(worker: Worker) {
     this.#worker = worker;
     worker.on('message', (message: Message) => this.#receive(message));
-    worker.on('error', (error) =>
-      this.#end(new TakebackError('ERR_INTERNAL', `the worker failed: ${error.message}`, { cause: error })),
-    );
+    worker.on('error', (error) => this.#end(workerFault(error)));
     worker.on('exit', () => this.#end(new TakebackError('ERR_CLOSED', 'the backend was closed')));
     worker.unref();
   }

@@ -11,18 +11,17 @@
 import type { BigIntStats } from 'node:fs';
 import { parentOf } from '../../rel-path.ts';
 import type { RelPath } from '../../types.ts';
-import { Classifier, type Name } from './classify.ts';
+import { Classifier, type Entered, type Name, type Place, veilOf } from './classify.ts';
 import { joinPath, kindOf, sameStat, statKey } from './coverage.ts';
 import { checkCancelled } from './faults.ts';
 import { EntryFlag, type Node } from './index.ts';
 import type { ScanContext } from './scan-context.ts';
 
 /** A folder that is to be entered. */
-interface Task {
+interface Task extends Entered {
   readonly path: RelPath;
   readonly node: Node | undefined;
-  readonly stat: BigIntStats;
-  /** The present rules for names in it differ from the frozen ones. */
+  /** At a boundary: the rules for its own entry differ from the frozen ones. */
   readonly changed: boolean;
 }
 
@@ -56,10 +55,11 @@ export class Scanner {
     const context = this.#context;
     const root = context.checkRoot();
     const changed = context.renew && (context.frozen === null || !context.present.sameAbove(context.frozen));
-    this.#tasks.push({ path: '' as RelPath, node: context.index.root, stat: root, changed });
-    for (let task = this.#tasks.pop(); task !== undefined; task = this.#tasks.pop()) {
+    const task = { path: '' as RelPath, node: context.index.root, stat: root, changed, veil: null, incomplete: false };
+    this.#tasks.push(task);
+    for (let next = this.#tasks.pop(); next !== undefined; next = this.#tasks.pop()) {
       checkCancelled(context.hooks);
-      this.#folder(task);
+      this.#folder(next);
       context.progress();
     }
     context.checkRoot();
@@ -88,11 +88,11 @@ export class Scanner {
       changed ||= context.frozen === null || !context.present.sameIn(bytes, context.frozen);
     }
     this.#classify.folder(task, { moved: found.moved, read: found.read });
+    const place: Place = { folder: path, changed, veil: task.veil, incomplete: task.incomplete };
     for (const name of found.names) {
       context.countEntry();
-      const entered = this.#classify.name(name, { folder: path, node, changed });
-      if (entered !== null)
-        this.#tasks.push({ path: joinPath(path, name.name), node: name.node, stat: entered, changed });
+      const entered = this.#classify.name(name, place);
+      if (entered !== null) this.#tasks.push({ ...entered, path: joinPath(path, name.name), node: name.node, changed });
     }
     if (found.read && node !== undefined) this.#missing(task, found.names);
   }
@@ -180,30 +180,38 @@ export class Scanner {
   #one(path: RelPath): void {
     const context = this.#context;
     const parts = path.split('/');
-    for (let i = 1; i <= parts.length; i++) {
-      const at = parts.slice(0, i).join('/') as RelPath;
-      const name = parts[i - 1] as string;
+    let place: Place = { folder: '' as RelPath, changed: context.renew, veil: null, incomplete: false };
+    for (const [i, name] of parts.entries()) {
+      const at = parts.slice(0, i + 1).join('/') as RelPath;
       if (context.skips(at, name)) return;
       const stat = context.tryLstat(at);
       if (stat === undefined) {
-        if (this.#lacks(at)) context.set.remove(path);
+        if (this.#lacks(at)) context.set.remove(at);
         return;
       }
-      const last = i === parts.length;
       const node = context.index.find(at);
-      const draft = context.set.drafts.get(at);
-      const folder =
-        (draft?.version ?? node?.version)?.kind === 'dir' && stat !== 'unreadable' && kindOf(stat) === 'dir';
-      if (!last && folder) continue;
-      if (!last && stat !== 'unreadable' && kindOf(stat) !== 'dir') context.set.remove(path);
-      const parent = context.index.find(parentOf(at));
-      const entered = this.#classify.name(
-        { name, node, kind: null, stat },
-        { folder: parentOf(at), node: parent, changed: false },
-      );
+      if (i + 1 < parts.length && this.#isKnownFolder(at, stat)) {
+        const veil = veilOf(node);
+        place = {
+          ...place,
+          folder: at,
+          veil: place.veil ?? veil,
+          incomplete: place.incomplete || veil === 'unreadable',
+        };
+        continue;
+      }
+      const entered = this.#classify.name({ name, node, kind: null, stat }, place);
       if (entered === null) return;
-      this.#classify.unentered(at, { node, stat: entered });
+      this.#classify.unentered(at, { node, stat: entered.stat });
+      place = { folder: at, changed: context.renew, veil: entered.veil, incomplete: entered.incomplete };
     }
+  }
+
+  /** It was a folder to the index or to this set, and still is one. */
+  #isKnownFolder(path: RelPath, stat: BigIntStats | 'unreadable'): boolean {
+    const { index, set } = this.#context;
+    const version = set.drafts.get(path)?.version ?? index.versionOf(path);
+    return version.kind === 'dir' && stat !== 'unreadable' && stat.isDirectory();
   }
 
   /** Whether the folder that would hold a path was read whole and lacks it, or is itself not there. */

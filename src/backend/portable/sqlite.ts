@@ -14,6 +14,7 @@ import { chmodSync, closeSync, linkSync, openSync, unlinkSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { type ErrorCode, TakebackError } from '../../errors.ts';
 import type { DatabaseOptions, SqlDriver, SqlRow, SqlStatement, SqlValue } from '../backend.ts';
+import { workerFault } from './worker-fault.ts';
 
 /** What the driver asks of its worker. `slab` holds the bytes of every blob in the request. */
 export type SqlRequest =
@@ -104,9 +105,7 @@ class PortableDatabase implements SqlDriver {
   constructor(worker: Worker) {
     this.#worker = worker;
     worker.on('message', (answer: SqlAnswer) => this.#settle(answer));
-    worker.on('error', (error) =>
-      this.#fail(new TakebackError('ERR_INTERNAL', `the SQLite worker failed: ${error.message}`, { cause: error })),
-    );
+    worker.on('error', (error) => this.#fail(workerFault(error)));
     worker.on('exit', () => this.#fail(new TakebackError('ERR_CLOSED', 'the database was closed')));
     worker.unref();
   }

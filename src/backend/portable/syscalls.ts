@@ -1,15 +1,17 @@
 /**
- * Every call by which apply and recovery change the tree, in one place: so that a test can stop the work before and after
+ * Every call by which apply and recovery change the tree and write their journal, in one place: so that a test can stop the work before and after
  * each of them, make it fail, or let somebody else write in between. No logic.
  */
 import * as fs from 'node:fs';
-import { writeAll } from './durable.ts';
+import { syncFolder, writeAll } from './durable.ts';
 
 export interface Syscalls {
   /** Makes a new file (it must not exist), mode 0600 at most, open for writing. */
   create(path: Buffer): number;
   write(fd: number, bytes: Uint8Array): void;
   fdatasync(fd: number): void;
+  /** Makes the names in a folder of ours durable. */
+  syncFolder(dir: string): void;
   fchown(fd: number, uid: number, gid: number): void;
   fchmod(fd: number, mode: number): void;
   chmod(path: Buffer, mode: number): void;
@@ -25,6 +27,7 @@ export const nodeSyscalls: Syscalls = {
   create: (path) => fs.openSync(path, 'wx', 0o600),
   write: writeAll,
   fdatasync: fs.fdatasyncSync,
+  syncFolder,
   fchown: fs.fchownSync,
   fchmod: fs.fchmodSync,
   chmod: fs.chmodSync,

@@ -129,8 +129,19 @@ export class Trash {
         if (dropped?.late !== undefined) sum.lateWrites.push({ name: decodeName(leaf), hash: dropped.late });
       }
     }
+    this.#dropLists(inside);
     if (inside !== null) this.#removeInside();
     return sum;
+  }
+
+  /** Lists of operations of which nothing is kept any more. */
+  #dropLists(inside: Folder | null): void {
+    const names = readdirSync(this.#store.self);
+    const kept = inside === null ? names : [...names, ...readdirSync(inside.self)];
+    for (const list of names.filter((name) => name.endsWith('.kept'))) {
+      const prefix = `${list.slice(0, -'.kept'.length)}-`;
+      if (!kept.some((name) => name.startsWith(prefix))) unlinkSync(this.#store.at(Buffer.from(list)));
+    }
   }
 
   #removeInside(): void {

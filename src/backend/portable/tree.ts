@@ -15,6 +15,7 @@ import { ChangeSet } from './change-set.ts';
 import { type FsNow, fsNow, isRacy } from './clock.ts';
 import type { WorkHooks } from './faults.ts';
 import type { Hasher } from './hash.ts';
+import { bytePath } from './ignore.ts';
 import { EntryFlag, IndexTree, nodesBelow, pathOrder } from './index.ts';
 import type { DeltaOp } from './index-codec.ts';
 import { IndexFile } from './index-file.ts';
@@ -57,6 +58,8 @@ interface CurrentSet {
   readonly id: number;
   readonly set: ChangeSet;
   readonly now: FsNow | null;
+  /** What the scan was asked; a second look judges alike. */
+  readonly request: ScanRequest;
 }
 
 export class TreeHost {
@@ -188,7 +191,7 @@ export class TreeHost {
     const evaluated = context.rulesEvaluated - judged;
     if (context.renew) this.#freeze(set, { context, scanner, partial: request.only !== undefined });
     set.problems.push(...context.present.problems);
-    const current = { id: this.#nextSet++, set, now };
+    const current = { id: this.#nextSet++, set, now, request };
     this.#current = current;
     const { entries, statCalls, dirsRead, files } = context;
     const counters = { entries, statCalls, dirsRead, rulesEvaluated: evaluated };
@@ -240,7 +243,8 @@ export class TreeHost {
 
   look(id: number, paths: readonly RelPath[], hooks: WorkHooks): void {
     const current = this.#take(id);
-    const context = this.#context({}, { now: current.now, set: current.set, hooks });
+    const { renewRules, hold } = current.request;
+    const context = this.#context({ renewRules, hold }, { now: current.now, set: current.set, hooks });
     new Scanner(context).only(paths);
     const wanted = new Set(paths);
     const pending = current.set.pending().filter((path) => wanted.has(path));
@@ -297,6 +301,11 @@ export class TreeHost {
     const out: RelPath[] = [];
     for (const [path, { version }] of nodesBelow(node, folder)) if (version.kind !== 'absent') out.push(path);
     return out.sort(pathOrder);
+  }
+
+  /** By the frozen rules: `include` names the path, so that not even its name makes it a secret. */
+  isIncluded(path: RelPath): boolean {
+    return this.#frozen?.included(bytePath(path), false) ?? false;
   }
 
   /** A restore wrote these: covered until the next boundary, whatever the rules say. */

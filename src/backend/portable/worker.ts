@@ -9,6 +9,7 @@ import type { ApplyOutcome, ApplyRequest, Position, RecoverRequest, TreeOptions 
 import { Hands } from './apply.ts';
 import type { WorkHooks } from './faults.ts';
 import { Hasher } from './hash.ts';
+import { isSecretName } from './peek.ts';
 import { type Handler, Moved, ownBytes, serve } from './rpc.ts';
 import { SegmentStore } from './segments.ts';
 import { type IngestRequest, type ScanRequest, TreeHost, type TreeSettings } from './tree.ts';
@@ -49,7 +50,8 @@ async function openTree({ segments, resolver, ...settings }: TreeOpenRequest): P
   const store = storeOf(segments);
   const host = new TreeHost(settings, store, await Hasher.create(0n));
   const { root, maxFileBytes, scratchDir } = settings;
-  const hands = new Hands({ root, segments: store, maxFileBytes, scratchDir, resolver });
+  const isSecret = (path: RelPath): boolean => isSecretName(path) && !host.isIncluded(path);
+  const hands = new Hands({ root, segments: store, maxFileBytes, scratchDir, resolver, isSecret });
   const id = trees.size === 0 ? 1 : Math.max(...trees.keys()) + 1;
   trees.set(id, { host, hands });
   return id;

@@ -2,7 +2,7 @@ use std::fs;
 
 use super::super::{Entry, Index, Step, flag};
 use super::*;
-use crate::wire::{FileKind, StatKey};
+use crate::wire::{FileKind, RelPath, StatKey};
 
 const STORE: Id = [7; 16];
 
@@ -57,7 +57,9 @@ fn dir(path: &str) -> Step {
     }
 }
 
-fn state(index: &Index) -> Vec<(RelPath, Entry, Vec<u8>)> {
+type State = Vec<(RelPath, Entry, Vec<u8>)>;
+
+fn state(index: &Index) -> State {
     let mut out: Vec<_> = index
         .below(0)
         .into_iter()
@@ -67,10 +69,8 @@ fn state(index: &Index) -> Vec<(RelPath, Entry, Vec<u8>)> {
     out
 }
 
-use crate::wire::RelPath;
-
 /// A file with a base and two deltas; answers what the index was at each position.
-fn written(file: &mut IndexFile) -> Vec<(Position, Vec<(RelPath, Entry, Vec<u8>)>)> {
+fn written(file: &mut IndexFile) -> Vec<(Position, State)> {
     let mut index = Index::new();
     let mut states = Vec::new();
     let batches = [

@@ -6,7 +6,7 @@
 use rustix::io::Errno;
 
 use super::folder::{Ctx, Here, Task};
-use super::rules::{Again, is_hidden};
+use super::rules::{Again, is_from_rows, is_hidden};
 use super::set::Pending;
 use super::sys::stat_name;
 use super::{Before, Local, Scan};
@@ -50,6 +50,10 @@ impl Scan<'_> {
         }
         if entry.has(flag::IGNORED) {
             return true;
+        }
+        if !asked && is_from_rows(&entry) {
+            let path = self.path_below(here.path, child);
+            marks = self.marks_of_rows(local, &path, &entry);
         }
         if entry.is_entered() && !self.own_only {
             made.push(self.task_for(here, child, &entry, (marks, asked)));

@@ -10,7 +10,7 @@ use super::{Local, Root, Scan};
 use crate::error::Result;
 use crate::ignore::GitKey;
 use crate::index::{Entry, Index, flag};
-use crate::rules::{Frozen, Inside, Look, Present, Snapshot, Sources, Verdict};
+use crate::rules::{Context, Frozen, Inside, Look, Present, Snapshot, Sources, Verdict};
 use crate::wire::{FileKind, Problem, ProblemKind, Reason, RelPath, encode_paths};
 
 /// The rules of one scan. Clones share what was read.
@@ -232,8 +232,7 @@ impl Scan<'_> {
                     Verdict::Blind => Newcomer::Hidden,
                     seen => Newcomer::Covered {
                         marks: marks_of(seen),
-                        visible_now: old
-                            .is_some_and(|o| o.judge(path, is_dir, Inside::No) == Verdict::Ignored),
+                        visible_now: old.is_some_and(|o| o.judge(path, is_dir) == Verdict::Ignored),
                     },
                 }
             }
@@ -242,14 +241,13 @@ impl Scan<'_> {
                 present,
                 root,
             } => {
-                let before = frozen.judge(path, is_dir, here.ctx.inside);
+                let before = frozen.judge(path, is_dir);
                 match before {
                     Verdict::Ignored => return Newcomer::Ignored,
                     Verdict::Blind => return Newcomer::Hidden,
                     _ => {}
                 }
-                let inside = here.ctx.inside;
-                match View::turn_present(frozen, present, root).judge(path, is_dir, inside) {
+                match View::turn_present(frozen, present, root).judge(path, is_dir) {
                     Verdict::Ignored | Verdict::Blind => Newcomer::Hidden,
                     now => Newcomer::Covered {
                         marks: marks_of(before) | marks_of(now),
@@ -269,13 +267,10 @@ impl Scan<'_> {
         otherwise: bool,
     ) -> Verdict {
         let (path, is_dir) = name;
-        let frame = match &here.ctx.frame {
-            Some(frame) => frame.clone(),
-            None => present.frame(here.path),
-        };
+        let Context { frame, inside } = context(here, present);
         let look = Look {
             frame: &frame,
-            inside: here.ctx.inside,
+            inside,
             path,
             is_dir,
         };
@@ -296,6 +291,7 @@ impl Scan<'_> {
         };
         here.ctx.changed
             || entry.has(flag::HELD)
+            || is_from_rows(entry)
             || (here.ctx.git_changed && (entry.has(flag::DESPITE) || is_hidden(entry)))
     }
 
@@ -315,15 +311,12 @@ impl Scan<'_> {
         };
         let is_dir = entry.stat.kind == FileKind::Dir;
         let was_tracked = entry.has(flag::DESPITE);
-        if !here.ctx.changed && !entry.has(flag::HELD) {
+        if !here.ctx.changed && !entry.has(flag::HELD) && !is_from_rows(entry) {
             // Only what git tracks could have changed: no rule needs to be asked.
-            let frame = match &here.ctx.frame {
-                Some(frame) => frame.clone(),
-                None => present.frame(here.path),
-            };
+            let Context { frame, inside } = context(here, present);
             let look = Look {
                 frame: &frame,
-                inside: here.ctx.inside,
+                inside,
                 path,
                 is_dir,
             };
@@ -349,6 +342,19 @@ impl Scan<'_> {
         }
     }
 
+    /// The marks of a known name that came by rows, within a turn: they are not in rows.
+    pub(super) fn marks_of_rows(&self, local: &mut Local, path: &[u8], entry: &Entry) -> u32 {
+        let View::Turn { frozen, .. } = &self.view else {
+            return 0;
+        };
+        local.counters.rules_evaluated += 1;
+        match frozen.judge(path, entry.stat.kind == FileKind::Dir) {
+            Verdict::Despite(_) => flag::DESPITE,
+            Verdict::Ignored => flag::HELD,
+            Verdict::Covered | Verdict::Blind => 0,
+        }
+    }
+
     fn is_held(&self, path: &[u8]) -> bool {
         self.hold
             .iter()
@@ -360,6 +366,22 @@ impl Scan<'_> {
             .iter()
             .any(|held| crate::ignore::names::is_within(held, path))
     }
+}
+
+/// What holds for the names of a folder at a boundary.
+fn context(here: &Here<'_>, present: &Present) -> Context {
+    match &here.ctx.frame {
+        Some(frame) => Context {
+            frame: frame.clone(),
+            inside: here.ctx.inside,
+        },
+        None => present.context(here.path),
+    }
+}
+
+/// Rows or a manifest told of it, and it was not looked at since.
+pub(super) fn is_from_rows(entry: &Entry) -> bool {
+    entry.stat.ino == 0 && entry.is_known()
 }
 
 /// An ignored name, or one that left coverage.

@@ -122,7 +122,8 @@ impl Scan<'_> {
         }
     }
 
-    fn is_secret_file(&self, path: &[u8], kind: FileKind) -> bool {
+    /// A secret that no `include` names.
+    pub(super) fn is_secret_file(&self, path: &[u8], kind: FileKind) -> bool {
         kind == FileKind::File && is_secret(base_name(path)) && !self.view.included(path, false)
     }
 

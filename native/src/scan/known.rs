@@ -10,7 +10,6 @@ use super::rules::{Again, is_from_rows, is_hidden};
 use super::set::Pending;
 use super::sys::stat_name;
 use super::{Before, Local, Scan};
-use crate::ignore::names::base_name;
 use crate::index::{Entry, NodeId, flag, kind};
 use crate::wire::{FileKind, ProblemKind, Reason, RelPath, StatKey, Version, row_flag};
 
@@ -199,8 +198,7 @@ impl Scan<'_> {
             }
             _ => {}
         }
-        let secret = crate::ignore::names::is_secret(base_name(path)) && stat.kind == FileKind::File;
-        if same_stat && secret != entry.is(Reason::Secret) && secret != self.view.included(path, false) {
+        if self.view_renews() && self.is_secret_file(path, stat.kind) != entry.is(Reason::Secret) {
             flags |= row_flag::COVERAGE;
         }
         let mut pending = self.sight(here, path, stat)?;

@@ -34,7 +34,7 @@ impl Scan<'_> {
                 && let Some(stat) = self.stat(local, here, name, &path)
             {
                 let entry = Entry::uncovered(Reason::Git, stat);
-                self.take(local, here, (path, stat, entry), false);
+                self.take(local, here, (path, stat, entry), node);
             }
             return;
         }
@@ -52,16 +52,14 @@ impl Scan<'_> {
         let verdict = if secret {
             Newcomer::Covered {
                 marks: 0,
-                visible_now: false,
+                visible_now: self.was_hidden(here, &path),
             }
         } else {
             self.judge_new(local, here, &path, is_dir)
         };
-        if verdict == Newcomer::Ignored {
-            local.found(
-                path,
-                Pending::now(Entry::ignored(file_kind), self.before_of(node)),
-            );
+        let known = node.is_some_and(|node| self.index.entry(node).is_known());
+        if verdict == Newcomer::Ignored && !known {
+            local.found(path, Pending::now(Entry::ignored(file_kind), Version::Absent));
             return;
         }
         let Some(stat) = stat.or_else(|| self.stat(local, here, name, &path)) else {
@@ -86,13 +84,9 @@ impl Scan<'_> {
                 local,
                 here,
                 (path, stat, Entry::uncovered(Reason::Ignored, stat)),
-                false,
+                node,
             ),
         }
-    }
-
-    fn before_of(&self, node: Option<NodeId>) -> Version {
-        node.map_or(Version::Absent, |node| self.index.version(node))
     }
 
     fn stat(&self, local: &mut Local, here: &Here<'_>, name: &[u8], path: &[u8]) -> Option<StatKey> {
@@ -142,12 +136,13 @@ impl Scan<'_> {
         }
         if stat.kind == FileKind::Dir && stat.dev == here.dev {
             let parent = Some(here.shared.clone());
+            let known = node.is_some_and(|node| self.index.entry(node).is_known());
             let task = Task {
                 node,
                 path,
                 parent,
                 dev: here.dev,
-                before: None,
+                before: known.then(|| self.newcomer_before(here, &stat, (node, visible_now))),
                 marks,
                 ctx,
             };
@@ -167,19 +162,29 @@ impl Scan<'_> {
             return;
         };
         pending.entry = pending.entry.map(|entry| entry.with(marks));
-        let before = self.newcomer_before(here, &stat, visible_now);
+        let before = self.newcomer_before(here, &stat, (node, visible_now));
         (pending.before, pending.flags) = (before.version, before.flags);
         local.found(path, pending);
     }
 
-    fn newcomer_before(&self, here: &Here<'_>, stat: &StatKey, visible_now: bool) -> Before {
+    fn newcomer_before(
+        &self,
+        here: &Here<'_>,
+        stat: &StatKey,
+        (node, visible_now): (Option<NodeId>, bool),
+    ) -> Before {
         let reason = here.ctx.entering.or(visible_now.then_some(Reason::Ignored));
-        match reason {
-            None => Before {
+        let known = node.filter(|node| self.index.entry(*node).is_known());
+        match (reason, known) {
+            (_, Some(node)) => Before {
+                version: self.index.version(node),
+                flags: row_flag::COVERAGE,
+            },
+            (None, None) => Before {
                 version: Version::Absent,
                 flags: 0,
             },
-            Some(reason) => Before {
+            (Some(reason), None) => Before {
                 version: Entry::uncovered(reason, *stat).version(&[]),
                 flags: row_flag::COVERAGE,
             },
@@ -192,11 +197,12 @@ impl Scan<'_> {
         local: &mut Local,
         here: &Here<'_>,
         (path, stat, entry): (RelPath, StatKey, Entry),
-        visible_now: bool,
+        node: Option<NodeId>,
     ) {
-        let before = self.newcomer_before(here, &stat, visible_now);
+        let before = self.newcomer_before(here, &stat, (node, false));
         let mut pending = Pending::now(entry, before.version);
-        pending.flags = before.flags;
+        // What stays hidden is a change like any other.
+        pending.flags = if node.is_some() { 0 } else { before.flags };
         local.found(path, pending);
     }
 

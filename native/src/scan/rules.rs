@@ -127,9 +127,13 @@ impl View {
         let mut tracked = Vec::new();
         let mut take = |path: &RelPath, entry: &Entry| {
             let is_dir = entry.stat.kind == FileKind::Dir;
-            if entry.has(flag::DESPITE) && !is_dir {
+            let counts = !entry.is(Reason::Secret) && !present.base.included(path, false);
+            if entry.has(flag::DESPITE) && !is_dir && counts {
                 tracked.push(path.clone());
-            } else if entry.has(flag::DESPITE) && old.as_ref().is_some_and(|old| old.is_submodule(path)) {
+            } else if entry.has(flag::DESPITE)
+                && is_dir
+                && old.as_ref().is_some_and(|old| old.is_submodule(path))
+            {
                 submodules.push(path.clone());
             }
         };
@@ -258,6 +262,16 @@ impl Scan<'_> {
         }
     }
 
+    /// At a boundary whose rules changed: the old ones hid this file.
+    pub(super) fn was_hidden(&self, here: &Here<'_>, path: &[u8]) -> bool {
+        match &self.view {
+            View::Renewed { old: Some(old), .. } if here.ctx.changed => {
+                old.judge(path, false) == Verdict::Ignored
+            }
+            _ => false,
+        }
+    }
+
     fn judge_present(
         &self,
         local: &mut Local,
@@ -300,7 +314,7 @@ impl Scan<'_> {
         &self,
         local: &mut Local,
         here: &Here<'_>,
-        path: &[u8],
+        (path, is_dir): (&[u8], bool),
         entry: &Entry,
     ) -> Again {
         let same = Again::Keep {
@@ -309,7 +323,6 @@ impl Scan<'_> {
         let View::Renewed { present, .. } = &self.view else {
             return same;
         };
-        let is_dir = entry.stat.kind == FileKind::Dir;
         let was_tracked = entry.has(flag::DESPITE);
         if !here.ctx.changed && !entry.has(flag::HELD) && !is_from_rows(entry) {
             // Only what git tracks could have changed: no rule needs to be asked.

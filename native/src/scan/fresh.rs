@@ -30,62 +30,66 @@ impl Scan<'_> {
             return;
         }
         if name == b".git" || self.is_other_git(local, here, name) {
-            if !here.path.is_empty()
-                && let Some(stat) = self.stat(local, here, name, &path)
-            {
-                let entry = Entry::uncovered(Reason::Git, stat);
-                self.take(local, here, (path, stat, entry), node);
-            }
+            self.fresh_git(local, here, (name, path), node);
             return;
         }
-        let mut stat = None;
-        let file_kind = match listed {
-            Some(kind) => kind,
-            None => {
-                stat = self.stat(local, here, name, &path);
-                let Some(stat) = &stat else { return };
-                stat.kind
-            }
+        let seen = match listed {
+            Some(_) => None,
+            None => self.stat(local, here, name, &path),
         };
-        let is_dir = file_kind == FileKind::Dir;
+        let Some(file_kind) = listed.or(seen.map(|stat| stat.kind)) else {
+            return;
+        };
         let secret = self.is_secret_file(&path, file_kind) && here.ctx.inside == Inside::No;
-        let verdict = if secret {
-            Newcomer::Covered {
-                marks: 0,
-                visible_now: self.was_hidden(here, &path),
-            }
-        } else {
-            self.judge_new(local, here, &path, is_dir)
+        let verdict = match secret {
+            true => self.secret_verdict(here, &path),
+            false => self.judge_new(local, here, &path, file_kind == FileKind::Dir),
         };
         let known = node.is_some_and(|node| self.index.entry(node).is_known());
         if verdict == Newcomer::Ignored && !known {
             local.found(path, Pending::now(Entry::ignored(file_kind), Version::Absent));
             return;
         }
-        let Some(stat) = stat.or_else(|| self.stat(local, here, name, &path)) else {
+        let Some(stat) = seen.or_else(|| self.stat(local, here, name, &path)) else {
             return;
         };
-        match verdict {
-            Newcomer::Covered { marks, visible_now } => {
-                self.cover(
-                    local,
-                    here,
-                    NewName {
-                        path,
-                        stat,
-                        node,
-                        marks,
-                        visible_now,
-                    },
-                    made,
-                );
-            }
-            _ => self.take(
-                local,
-                here,
-                (path, stat, Entry::uncovered(Reason::Ignored, stat)),
+        if let Newcomer::Covered { marks, visible_now } = verdict {
+            let name = NewName {
+                path,
+                stat,
                 node,
-            ),
+                marks,
+                visible_now,
+            };
+            return self.cover(local, here, name, made);
+        }
+        let hidden = Entry::uncovered(Reason::Ignored, stat);
+        self.take(local, here, (path, stat, hidden), node);
+    }
+
+    /// No rule hides a secret: it is listed.
+    fn secret_verdict(&self, here: &Here<'_>, path: &[u8]) -> Newcomer {
+        let visible_now = self.was_hidden(here, path);
+        Newcomer::Covered {
+            marks: 0,
+            visible_now,
+        }
+    }
+
+    /// A `.git`: known by its identity, the root's own not at all.
+    fn fresh_git(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (name, path): (&[u8], RelPath),
+        node: Option<NodeId>,
+    ) {
+        if here.path.is_empty() {
+            return;
+        }
+        if let Some(stat) = self.stat(local, here, name, &path) {
+            let entry = Entry::uncovered(Reason::Git, stat);
+            self.take(local, here, (path, stat, entry), node);
         }
     }
 

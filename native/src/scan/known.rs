@@ -53,19 +53,7 @@ impl Scan<'_> {
                 Again::Leave
                     if entry.is(Reason::Secret) && listed.is_none_or(|kind| kind == FileKind::File) => {}
                 Again::Leave => {
-                    let other = listed.is_some_and(|kind| kind != entry.stat.kind);
-                    let seen = if other {
-                        stat_name(here.fd, self.index.c_name(child)).ok()
-                    } else {
-                        None
-                    };
-                    if seen.is_some_and(|stat| stat.kind != FileKind::Dir) {
-                        self.drop_below(local, here, child);
-                        self.leave(local, (path, child), Vec::new(), seen.unwrap_or(entry.stat));
-                    } else {
-                        let below = self.index.below(child);
-                        self.leave(local, (path, child), below, seen.unwrap_or(entry.stat));
-                    }
+                    self.leave(local, here, (child, path), listed);
                     return true;
                 }
             }
@@ -139,15 +127,6 @@ impl Scan<'_> {
             return true;
         }
         let path = self.path_below(here.path, child);
-        let flags = if here.ctx.incomplete {
-            row_flag::INCOMPLETE
-        } else {
-            0
-        };
-        let before = Before {
-            version: self.index.version(child),
-            flags,
-        };
         if stat.kind == FileKind::Dir
             && stat.dev == here.dev
             && !entry.is(Reason::Ignored)
@@ -159,7 +138,7 @@ impl Scan<'_> {
         if entry.stat.kind == FileKind::Dir && stat.kind != FileKind::Dir {
             self.drop_below(local, here, child);
         }
-        if let Some(mut pending) = self.renewed(entry, &stat, (&path, here), before) {
+        if let Some(mut pending) = self.renewed((child, entry), &stat, (&path, here)) {
             pending.entry = pending.entry.map(|now| now.with(marks));
             if pending.entry != Some(*entry) || pending.suspect || pending.after() != pending.before {
                 local.found(path, pending);
@@ -181,10 +160,9 @@ impl Scan<'_> {
     /// What a known name that is no folder is to become; none where it stays as it is.
     fn renewed(
         &self,
-        entry: &Entry,
+        (child, entry): (NodeId, &Entry),
         stat: &StatKey,
         (path, here): (&[u8], &Here<'_>),
-        before: Before,
     ) -> Option<Pending> {
         let mut pending = match self.next_of(entry, stat, path) {
             Next::Stay => return None,
@@ -195,8 +173,10 @@ impl Scan<'_> {
                 pending
             }
         };
-        pending.before = before.version;
-        pending.flags |= before.flags;
+        pending.before = self.index.version(child);
+        if here.ctx.incomplete {
+            pending.flags |= row_flag::INCOMPLETE;
+        }
         Some(pending)
     }
 
@@ -311,9 +291,24 @@ impl Scan<'_> {
     }
 
     /// A known name is ignored by the new rules: it and all below leave coverage, but what is held.
-    fn leave(&self, local: &mut Local, top: (RelPath, NodeId), below: Vec<(RelPath, NodeId)>, now: StatKey) {
-        let child = top.1;
-        for (path, node) in below.into_iter().chain([top]) {
+    fn leave(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (child, path): (NodeId, RelPath),
+        listed: Option<FileKind>,
+    ) {
+        let mut now = self.index.entry(child).stat;
+        if listed.is_some_and(|kind| kind != now.kind) {
+            now = stat_name(here.fd, self.index.c_name(child)).unwrap_or(now);
+        }
+        let mut leaving = vec![(path, child)];
+        if now.kind == FileKind::Dir {
+            leaving.append(&mut self.index.below(child));
+        } else {
+            self.drop_below(local, here, child);
+        }
+        for (path, node) in leaving {
             let entry = self.index.entry(node);
             if !entry.is_known() || entry.is(Reason::Ignored) {
                 continue;

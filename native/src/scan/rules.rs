@@ -1,17 +1,12 @@
 //! Which rules a scan judges by: at a boundary the present ones, within a turn the frozen ones and the present ones both.
 
-use std::collections::BTreeMap;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, OnceLock};
 
 use super::folder::Here;
-use super::set::Pending;
 use super::{Local, Root, Scan};
-use crate::error::Result;
-use crate::ignore::GitKey;
-use crate::index::{Entry, Index, flag};
-use crate::rules::{Context, Frozen, Inside, Look, Present, Snapshot, Sources, Verdict};
-use crate::wire::{FileKind, Problem, ProblemKind, Reason, RelPath, encode_paths};
+use crate::index::{Entry, flag};
+use crate::rules::{Context, Frozen, Inside, Look, Present, Sources, Verdict};
+use crate::wire::{FileKind, Problem, ProblemKind, Reason};
 
 /// The rules of one scan. Clones share what was read.
 #[derive(Clone)]
@@ -25,21 +20,6 @@ pub enum View {
         present: Arc<OnceLock<Present>>,
         root: Root,
     },
-}
-
-/// What a whole scan saw that the new snapshot needs.
-pub(crate) struct Gathered {
-    /// Folders that could not be entered: what the old snapshot has of them stays.
-    pub closed: Vec<RelPath>,
-    pub submodules: Vec<RelPath>,
-}
-
-/// The outcome of a boundary's reading of rules.
-pub(crate) struct Renewal {
-    /// None where they are the old ones.
-    pub rules: Option<Arc<Frozen>>,
-    pub keys: BTreeMap<RelPath, GitKey>,
-    pub problems: Vec<Problem>,
 }
 
 /// What becomes of a name that the index lacks.
@@ -107,91 +87,6 @@ impl View {
                 detail: "a rule above the root hides it; the rules hold for the names inside".into(),
             }],
             View::Renewed { .. } => Vec::new(),
-        }
-    }
-
-    pub(crate) fn renewal(
-        &self,
-        index: &Index,
-        pending: &BTreeMap<RelPath, Pending>,
-        gathered: Gathered,
-    ) -> Result<Option<Renewal>> {
-        let View::Renewed { old, present } = self else {
-            return Ok(None);
-        };
-        let mut collected = present.collected();
-        let mut submodules = gathered.submodules;
-        if let Some(old) = old {
-            keep_closed(&mut collected.entries, &old.snapshot, present, &gathered.closed);
-        }
-        let mut tracked = Vec::new();
-        let mut take = |path: &RelPath, entry: &Entry| {
-            let is_dir = entry.stat.kind == FileKind::Dir;
-            let counts = !entry.is(Reason::Secret) && !present.base.included(path, false);
-            if entry.has(flag::DESPITE) && !is_dir && counts {
-                tracked.push(path.clone());
-            } else if entry.has(flag::DESPITE)
-                && is_dir
-                && old.as_ref().is_some_and(|old| old.is_submodule(path))
-            {
-                submodules.push(path.clone());
-            }
-        };
-        for (path, node) in index.below(index.root()) {
-            if !pending.contains_key(&path) {
-                take(&path, index.entry(node));
-            }
-        }
-        pending
-            .iter()
-            .for_each(|(path, p)| p.entry.iter().for_each(|entry| take(path, entry)));
-        tracked.append(&mut submodules);
-        tracked.sort_unstable();
-        tracked.dedup();
-        if !tracked.is_empty() {
-            collected
-                .entries
-                .insert(b"tracked".to_vec(), encode_paths(&tracked));
-        }
-        let snapshot = Snapshot {
-            entries: collected.entries,
-        };
-        let same = old.as_ref().is_some_and(|old| old.snapshot == snapshot);
-        let root = match same {
-            true => None,
-            false => Some(Arc::new(Frozen::new(
-                snapshot,
-                present.root_path().as_os_str().as_bytes(),
-            )?)),
-        };
-        Ok(Some(Renewal {
-            rules: root,
-            keys: collected.keys,
-            problems: collected.problems,
-        }))
-    }
-}
-
-/// Takes over what the old snapshot has of folders that could not be entered.
-fn keep_closed(
-    entries: &mut BTreeMap<Vec<u8>, Vec<u8>>,
-    old: &Snapshot,
-    present: &Present,
-    closed: &[RelPath],
-) {
-    for (key, content) in &old.entries {
-        let plain = key.strip_prefix(b"unreadable:").unwrap_or(key);
-        let kept = closed.iter().any(|folder| {
-            let within = |path: &[u8], folder: &[u8]| crate::ignore::names::is_within(path, folder);
-            plain
-                .strip_prefix(b"top:")
-                .is_some_and(|path| within(path, &present.base.full(folder)))
-                || plain
-                    .strip_prefix(b"info:")
-                    .is_some_and(|path| within(path, folder))
-        });
-        if kept {
-            entries.entry(key.clone()).or_insert_with(|| content.clone());
         }
     }
 }

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::clock::Clock;
-use super::rules::{Gathered, View};
+use super::renewal::{Gathered, renewal};
+use super::rules::View;
 use crate::error::Result;
 use crate::ignore::GitKey;
 use crate::ignore::names::parent_of;
@@ -104,8 +105,7 @@ impl ChangeSet {
     }
 
     pub(super) fn renew(&mut self, index: &Index, gathered: Gathered) -> Result<()> {
-        let view = self.view.clone();
-        let Some(renewed) = view.renewal(index, &self.pending, gathered)? else {
+        let Some(renewed) = renewal(&self.view, index, &self.pending, gathered)? else {
             return Ok(());
         };
         self.problems.extend(renewed.problems);

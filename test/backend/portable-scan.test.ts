@@ -242,6 +242,7 @@ describe('coverage', () => {
     const repo = { top: kit.root, gitDir: join(kit.root, '.git'), commonDir: join(kit.root, '.git') };
     const { scan } = await kit.boundary({ repo });
     const { set } = await kit.tree.scan();
+    await kit.tree.ingest(set);
     expect(await kit.tree.uncovered(set)).toEqual([
       { path: '.env', reason: 'secret' },
       { path: 'pkg/.env.local', reason: 'secret' },
@@ -312,12 +313,23 @@ describe('coverage', () => {
     symlinkSync(join(kit.base, 'outside'), join(kit.root, 'd'));
     const ingested = await kit.tree.ingest(set);
     expect(ingested.storedFiles).toBe(0);
-    expect((await kit.tree.changes(set)).map(told)).toEqual(['d: absent -> dir', 'd/f: absent -> uncovered unstable']);
+    expect((await kit.tree.changes(set)).map(told)).toEqual([`d: absent -> link ${join(kit.base, 'outside')}`]);
     await kit.tree.commit(set, kit.position());
-    const next = await kit.observe();
-    expect(next.changes.map(told)).toEqual([
-      `d: dir -> link ${join(kit.base, 'outside')}`,
-      'd/f: uncovered unstable -> absent',
+    expect((await kit.observe()).changes).toEqual([]);
+  });
+
+  test('a file that goes or turns into something else before it is read is told as what it is then', async () => {
+    for (const path of ['gone', 'link', 'stays']) kit.write(path);
+    await kit.boundary();
+    for (const path of ['gone', 'link', 'stays', 'new']) kit.write(path, 'changed');
+    const { set } = await kit.tree.scan();
+    for (const path of ['gone', 'link', 'new']) rmSync(join(kit.root, path));
+    symlinkSync('stays', join(kit.root, 'link'));
+    expect(await kit.tree.ingest(set)).toMatchObject({ filesHashed: 1, storedFiles: 1, left: 0, problems: [] });
+    expect((await kit.tree.changes(set)).map(told)).toEqual([
+      'gone: file 5 -> absent',
+      'link: file 5 -> link stays',
+      'stays: file 6 -> file 7',
     ]);
   });
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 
@@ -83,7 +84,7 @@ pub fn make(context: &Context<'_>, items: &mut [Item]) {
     }
 }
 
-fn make_one(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(), Stop> {
+fn make_one(context: &Context<'_>, parent: &Arc<Parent>, item: &mut Item) -> Result<(), Stop> {
     let made = try_make(context, parent, item);
     made.map_err(|stop| put_back_removed(context, parent, item, stop))
 }

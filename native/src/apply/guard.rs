@@ -335,6 +335,7 @@ pub fn second_look(context: &Context<'_>, parent: &Parent, item: &mut Item) -> R
         Some(Swapped::TakenOut) => check_removed(context, item),
         _ => Ok(()),
     };
+    let verdict = verdict.and_then(|()| check_folder(context, parent, item));
     let verdict = verdict.and_then(|()| keep_out(context, parent, item));
     verdict.inspect_err(|_| swap_back(context, parent, item))
 }

@@ -1,6 +1,6 @@
 //! One entry on its way through an apply: what kind of act it is, what was done to it so far, what came of it.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
@@ -181,6 +181,8 @@ pub struct Item {
     pub swapped: Option<Swapped>,
     /// What was at the path is in this trash.
     pub removed: Option<crate::trash::Slot>,
+    /// The folder in which the act began, held until the second look: put back is done there, wherever it was moved.
+    pub parent: Option<Arc<Parent>>,
     /// A folder that we made or loosened; its mode is still to be set.
     pub folder: Option<FileId>,
     pub notes: Vec<&'static str>,
@@ -209,6 +211,7 @@ impl Item {
             seen: None,
             swapped: None,
             removed: None,
+            parent: None,
             folder: None,
             notes: Vec::new(),
             result: None,
@@ -293,41 +296,45 @@ pub fn judge(look: &Look, expect: &Version) -> Result<(), Stop> {
 /// The folder of the path before, kept open: neighbours come one after the other.
 #[derive(Default)]
 pub struct LastFolder {
-    last: Option<(Vec<u8>, Parent)>,
+    last: Option<(Vec<u8>, Arc<Parent>)>,
 }
 
 impl LastFolder {
-    pub fn of(&mut self, root: &Root, path: &[u8]) -> Result<&Parent, WalkError> {
+    pub fn of(&mut self, root: &Root, path: &[u8]) -> Result<Arc<Parent>, WalkError> {
         names::check(path)?;
         let folder = names::split(path).0;
-        if self.last.as_ref().is_none_or(|(known, _)| known != folder) {
-            self.last = None;
-            self.last = Some((folder.to_vec(), root.folder(folder)?));
+        if let Some((known, parent)) = &self.last
+            && known == folder
+        {
+            return Ok(parent.clone());
         }
-        self.last
-            .as_ref()
-            .map(|(_, parent)| parent)
-            .ok_or(WalkError::Missing)
+        // The old one closes first: an operation holds no more descriptors than it needs.
+        self.last = None;
+        let parent = Arc::new(root.folder(folder)?);
+        self.last = Some((folder.to_vec(), parent.clone()));
+        Ok(parent)
     }
 }
 
-/// Runs `each` over the items on all cores. Threads take small chunks, so that neighbours share their folder.
+/// Runs `each` over the items on all cores.
 pub fn in_parallel(items: &mut [Item], each: impl Fn(&mut LastFolder, &mut Item) + Sync) {
-    const CHUNK: usize = 16;
+    // Small chunks, so that no core waits long for the other, but neighbours share their folder.
+    in_chunks(items, 16, |folder, chunk| {
+        chunk.iter_mut().for_each(|item| each(folder, item))
+    });
+}
+
+/// Runs `each` over chunks of the items on all cores.
+pub fn in_chunks(items: &mut [Item], size: usize, each: impl Fn(&mut LastFolder, &mut [Item]) + Sync) {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let threads = cores.min(items.len().div_ceil(CHUNK));
-    if threads <= 1 {
-        let mut folder = LastFolder::default();
-        items.iter_mut().for_each(|item| each(&mut folder, item));
-        return;
-    }
-    let queue = Mutex::new(items.chunks_mut(CHUNK));
+    let threads = cores.min(items.len().div_ceil(size));
+    let queue = Mutex::new(items.chunks_mut(size));
     let work = || {
         let mut folder = LastFolder::default();
         loop {
             let chunk = queue.lock().map(|mut q| q.next()).unwrap_or(None);
             let Some(chunk) = chunk else { return };
-            chunk.iter_mut().for_each(|item| each(&mut folder, item));
+            each(&mut folder, chunk);
         }
     };
     std::thread::scope(|scope| {

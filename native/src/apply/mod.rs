@@ -9,18 +9,20 @@
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use crate::error::{Code, EngineError, IoContext, Result};
 use crate::journal::{Durability, Journal, JournalEntry, JournalFile, Owner};
-use crate::path::{leaf, names};
+use crate::path::{Parent, leaf, names};
 use crate::recover::{PathState, roll_back};
 use crate::task::Work;
 use crate::trash::Trash;
 use crate::wire::{Id, Version};
 
 pub mod attributes;
+#[cfg(test)]
+mod folder_tests;
 pub mod folders;
 pub mod guard;
 mod hands;
@@ -38,9 +40,9 @@ mod tests;
 pub use hands::{Hands, HandsOptions};
 pub use item::{ApplyEntry, Outcome, Status};
 
-use guard::{Context, pause_since};
-use item::{Act, Item, Stop, in_parallel};
-use removals::with_parent;
+use guard::Context;
+use item::{Act, Item, Stop, in_chunks, in_parallel};
+use removals::{HELD, second_looks, with_parent};
 
 /// Up to so many new files are synced one by one; more by one sync of the file system, which flushes others' data too.
 const SYNC_EACH: usize = 3;
@@ -212,42 +214,38 @@ fn barrier(context: &Context<'_>, items: &[Item], file: &mut JournalFile, synced
 fn swap_all(context: &Context<'_>, items: &mut [Item]) {
     let total = items.iter().filter(|i| i.open()).count() as u64;
     let count = AtomicU64::new(0);
-    in_parallel(items, |folders, item| {
-        if !item.open() {
-            return;
-        }
-        let swapped = with_parent(context, folders, item, |context, parent, item| match item.act {
-            Act::FileMode => temps::change_mode(context, parent, item).map(|()| item.done()),
-            Act::Verify => verify(context, parent, item),
-            act if act.swaps() => {
-                let rechecked = temps::recheck(context, parent, item);
-                rechecked.inspect_err(|_| keep::discard_temp(parent.dir.as_fd(), item))?;
-                guard::swap_in(context, parent, item)
+    in_chunks(items, HELD, |folders, chunk| {
+        for item in chunk.iter_mut().filter(|i| i.open()) {
+            if let Err(stop) = with_parent(context, folders, item, act_on) {
+                item.stop(stop);
             }
-            _ => Ok(()),
+            let done = count.fetch_add(1, Ordering::Relaxed) + 1;
+            context.work.report("apply", done, Some(total));
+        }
+        second_looks(chunk, |item, parent| {
+            guard::second_look(context, parent, item)?;
+            item.done();
+            Ok(())
         });
-        if let Err(stop) = swapped {
-            item.stop(stop);
-        }
-        let done = count.fetch_add(1, Ordering::Relaxed) + 1;
-        context.work.report("apply", done, Some(total));
-    });
-    pause_since(Instant::now());
-    in_parallel(items, |folders, item| {
-        if item.open() && item.swapped.is_some() {
-            match with_parent(context, folders, item, guard::second_look) {
-                Ok(()) => item.done(),
-                Err(stop) => item.stop(stop),
-            }
-        }
     });
 }
 
-fn verify(
-    context: &Context<'_>,
-    parent: &crate::path::Parent,
-    item: &mut Item,
-) -> std::result::Result<(), Stop> {
+fn act_on(context: &Context<'_>, parent: &Arc<Parent>, item: &mut Item) -> std::result::Result<(), Stop> {
+    match item.act {
+        Act::FileMode => temps::change_mode(context, parent, item).map(|()| item.done()),
+        Act::Verify => verify(context, parent, item),
+        act if act.swaps() => {
+            let rechecked = temps::recheck(context, parent, item);
+            rechecked.inspect_err(|_| keep::discard_temp(parent.dir.as_fd(), item))?;
+            guard::swap_in(context, parent, item)?;
+            item.parent = Some(parent.clone());
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn verify(context: &Context<'_>, parent: &Parent, item: &mut Item) -> std::result::Result<(), Stop> {
     let at = guard::At {
         dir: parent.dir.as_fd(),
         name: item.name(),

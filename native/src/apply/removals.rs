@@ -2,33 +2,32 @@
 //! expected. Folders go when they are empty, deepest first, after the second look at what was in them.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::guard::{At, Context, check, check_folder, folder_stop, pause_since};
-use super::item::{Act, Item, LastFolder, Stop, in_parallel};
+use super::item::{Act, Item, LastFolder, Stop, in_chunks};
 use super::keep::{check_removed, put_back_removed, remove};
 use crate::path::look::Look;
 use crate::path::{Parent, WalkError, leaf};
 use crate::wire::Version;
 
+/// Acts between two looks, and so the folders that one thread holds open.
+pub const HELD: usize = 64;
+
 /// Runs all removals of an operation.
 pub fn run(context: &Context<'_>, items: &mut [Item]) {
-    let removing = |item: &Item| item.open() && item.act.removes();
-    in_parallel(items, |folders, item| {
-        if removing(item) && !context.work.cancel.is_cancelled() {
-            let taken = with_parent(context, folders, item, take_away);
-            settle(item, taken);
-        }
-    });
-    if items.iter().any(|item| item.removed.is_some()) {
-        pause_since(Instant::now());
-        in_parallel(items, |folders, item| {
-            if item.open() && item.removed.is_some() {
-                let looked = with_parent(context, folders, item, look_again);
-                settle(item, looked);
+    in_chunks(items, HELD, |folders, chunk| {
+        for item in chunk.iter_mut().filter(|i| i.open() && i.act.removes()) {
+            if context.work.cancel.is_cancelled() {
+                return;
             }
-        });
-    }
+            if let Err(stop) = with_parent(context, folders, item, take_away) {
+                item.stop(stop);
+            }
+        }
+        second_looks(chunk, |item, parent| look_again(context, parent, item));
+    });
     for item in items.iter_mut().rev().filter(|i| i.act == Act::RemoveFolder) {
         if item.open() && !context.work.cancel.is_cancelled() {
             let gone = with_parent(context, &mut LastFolder::default(), item, remove_folder);
@@ -40,10 +39,21 @@ pub fn run(context: &Context<'_>, items: &mut [Item]) {
     }
 }
 
-/// A removal is done; what makes way for a folder goes on.
-fn settle(item: &mut Item, result: Result<(), Stop>) {
-    if let Err(stop) = result {
-        item.stop(stop);
+/// After the pause, looks again at all that left its path in this chunk.
+pub fn second_looks(chunk: &mut [Item], look: impl Fn(&mut Item, &Parent) -> Result<(), Stop>) {
+    let waiting = |item: &Item| item.open() && item.parent.is_some();
+    if chunk.iter().any(waiting) {
+        pause_since(Instant::now());
+    }
+    for item in chunk.iter_mut() {
+        let Some(parent) = item.parent.take() else {
+            continue;
+        };
+        if item.open()
+            && let Err(stop) = look(item, &parent)
+        {
+            item.stop(stop);
+        }
     }
 }
 
@@ -52,10 +62,10 @@ pub fn with_parent(
     context: &Context<'_>,
     folders: &mut LastFolder,
     item: &mut Item,
-    act: impl FnOnce(&Context<'_>, &Parent, &mut Item) -> Result<(), Stop>,
+    act: impl FnOnce(&Context<'_>, &Arc<Parent>, &mut Item) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     match folders.of(context.root, &item.entry.path) {
-        Ok(parent) => act(context, parent, item),
+        Ok(parent) => act(context, &parent, item),
         Err(WalkError::Missing) if item.entry.expect != Version::Absent => {
             Err(Stop::changed(Version::Absent))
         }
@@ -63,19 +73,20 @@ pub fn with_parent(
     }
 }
 
-fn take_away(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(), Stop> {
+fn take_away(context: &Context<'_>, parent: &Arc<Parent>, item: &mut Item) -> Result<(), Stop> {
     let at = At {
         dir: parent.dir.as_fd(),
         name: item.name(),
     };
     let _seen: Look = check(at, &item.entry.expect, context.store)?;
     remove(context, parent, item)?;
+    item.parent = Some(parent.clone());
     let verdict = check_removed(context, item).and_then(|()| check_folder(context, parent, item));
     verdict.map_err(|stop| put_back_removed(context, parent, item, stop))
 }
 
 fn look_again(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(), Stop> {
-    match check_removed(context, item) {
+    match check_removed(context, item).and_then(|()| check_folder(context, parent, item)) {
         Ok(()) => {
             if item.act == Act::Remove {
                 item.done();
@@ -86,7 +97,7 @@ fn look_again(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result
     }
 }
 
-fn remove_folder(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(), Stop> {
+fn remove_folder(context: &Context<'_>, parent: &Arc<Parent>, item: &mut Item) -> Result<(), Stop> {
     let dir = parent.dir.as_fd();
     let found = At {
         dir,

@@ -40,7 +40,11 @@ pub fn prepare(context: &Context<'_>, parent: &Parent, item: &mut Item, sync: bo
     made.inspect_err(|_| discard_temp(dir, item))
 }
 
+/// A file's identity is known from its descriptor; a symlink has none.
 fn remember(parent: &Parent, item: &mut Item) -> Result<(), Stop> {
+    if item.prepared.is_some() {
+        return Ok(());
+    }
     match leaf::stat(parent.dir.as_fd(), &item.temp) {
         Ok(Some(stat)) => {
             item.prepared = Some(FileId::of(&stat));

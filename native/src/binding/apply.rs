@@ -1,6 +1,6 @@
 //! N-API glue of what reads and writes single paths (docs/addon.md, NativeHands).
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use napi::Env;
 use napi::bindgen_prelude::Object;
@@ -23,7 +23,8 @@ const LEAST_ENTRY: usize = 6;
 
 #[napi]
 pub struct NativeHands {
-    hands: Arc<Hands>,
+    /// None once closed: the root's descriptor doesn't wait for the garbage collector.
+    hands: Arc<Mutex<Option<Hands>>>,
     queue: Queue,
 }
 
@@ -37,7 +38,8 @@ pub fn open_hands<'env>(
     let store = segments.store();
     let options = options.to_vec();
     task::start_alone(env, move || {
-        let hands = Arc::new(Hands::open(store, read_options(&options)?)?);
+        let hands = Hands::open(store, read_options(&options)?)?;
+        let hands = Arc::new(Mutex::new(Some(hands)));
         let queue = Queue::new("hands")?;
         Ok(NativeHands { hands, queue })
     })
@@ -119,7 +121,11 @@ impl NativeHands {
 
     #[napi(catch_unwind, ts_return_type = "Promise<unknown>")]
     pub fn close<'env>(&self, env: &'env Env) -> napi::Result<Object<'env>> {
-        let closed = task::start(env, &self.queue, || Ok(()));
+        let hands = self.hands.clone();
+        let closed = task::start(env, &self.queue, move || {
+            hands.lock().unwrap_or_else(PoisonError::into_inner).take();
+            Ok(())
+        });
         self.queue.close();
         closed
     }
@@ -130,7 +136,10 @@ impl NativeHands {
         F: FnOnce(&Hands) -> Result<T> + Send + 'static,
     {
         let hands = self.hands.clone();
-        task::start(env, &self.queue, move || body(&hands))
+        task::start(env, &self.queue, move || {
+            let hands = hands.lock().unwrap_or_else(PoisonError::into_inner);
+            body(hands.as_ref().ok_or_else(|| EngineError::closed("the hands"))?)
+        })
     }
 }
 

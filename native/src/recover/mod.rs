@@ -20,7 +20,11 @@ use crate::wire::{Id, RelPath};
 
 mod complete;
 mod folders;
+#[cfg(test)]
+mod interference;
 pub mod roll_back;
+#[cfg(test)]
+mod scene;
 #[cfg(test)]
 mod tests;
 

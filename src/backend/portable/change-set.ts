@@ -74,18 +74,35 @@ export class ChangeSet {
     this.drafts.delete(path);
   }
 
+  /** A walk that comes by each path once found it gone. */
   remove(path: RelPath): void {
-    for (const known of this.drafts.keys()) if (isWithin(known, path)) this.drafts.delete(known);
-    for (const known of this.removed) {
-      if (isWithin(path, known)) return;
-      if (isWithin(known, path)) this.removed.delete(known);
-    }
-    if (this.#index.find(path) !== undefined) this.removed.add(path);
+    this.removed.add(path);
+  }
+
+  /** A second look found it gone: what was found of it, and below it, no longer counts. */
+  removeAgain(path: RelPath): void {
+    this.#forget(path);
+    this.drafts.delete(path);
+    const isGone = this.#coveringRemoval(path) !== undefined;
+    if (!isGone && this.#index.find(path) !== undefined) this.removed.add(path);
+  }
+
+  #forget(folder: RelPath): void {
+    const node = this.#index.find(folder);
+    if (this.drafts.get(folder)?.version?.kind !== 'dir' && node?.children == null) return;
+    for (const known of this.drafts.keys()) if (known !== folder && isWithin(known, folder)) this.drafts.delete(known);
+    for (const known of this.removed) if (known !== folder && isWithin(known, folder)) this.removed.delete(known);
+  }
+
+  /** A second look found that it is no folder. */
+  removeBelowAgain(path: RelPath): void {
+    this.#forget(path);
+    this.removeBelow(path);
   }
 
   /** What was a folder and is none any more: all below it is gone, the path itself is a draft. */
   removeBelow(path: RelPath): void {
-    for (const name of this.#index.find(path)?.children?.keys() ?? []) this.remove(joinPath(path, name));
+    for (const name of this.#index.find(path)?.children?.keys() ?? []) this.removed.add(joinPath(path, name));
   }
 
   /** A path below a removed one is there again: the removal is narrowed to its siblings. */

@@ -2,9 +2,13 @@
  * Reads the files that a scan left to be read, hashes and stores them, each in one pass (DESIGN §4.1).
  *
  * A file is opened without following or blocking, must be a regular file, and must be the very name that was asked for
- * (on Linux its descriptor is asked where it lies, so that a folder swapped for a link leads nowhere). Its stat key is
- * taken before and after; where it moved the file is read again, three times in all, then it is `unstable`. Node has no
- * read leases: who has a file open for writing goes unseen, and what a lease once saw (flag `writers`) stays as it is.
+ * (on Linux its descriptor is asked where it lies, so that a folder swapped for a link leads nowhere; elsewhere, or where
+ * /proc can't tell, that goes unchecked). Its stat key is taken before and after; where it moved the file is read again,
+ * three times in all, then it is `unstable`. A path under which no such file lies any more is left to `lost`: the caller
+ * looks at it again, once.
+ *
+ * Node has no read leases: who has a file open for writing goes unseen, and what a lease once saw (flag `writers`) stays
+ * as it is.
  */
 import { closeSync, constants, fstatSync, openSync, readlinkSync, readSync } from 'node:fs';
 import { TakebackError } from '../../errors.ts';
@@ -17,6 +21,8 @@ import { checkCancelled, errnoOf, type WorkHooks } from './faults.ts';
 import { EntryFlag, type IndexTree } from './index.ts';
 
 const TRIES = 3;
+const SLASH = Buffer.from('/');
+const NO_FILE: readonly string[] = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO', 'EISDIR'];
 
 /** What is needed of `SegmentStore`. */
 export interface BlobSink {
@@ -45,7 +51,8 @@ type Read =
       readonly stat: StatKey | null;
       readonly detail?: string;
     }
-  | { readonly kind: 'gone'; readonly detail: string }
+  /** No regular file of that name, or not by way of real folders. */
+  | { readonly kind: 'lost' }
   | { readonly kind: 'moved'; readonly stat: StatKey | null };
 
 /** All bytes from a descriptor, `size` of them if nothing moves; one more shows that it grew. */
@@ -64,7 +71,9 @@ export class Ingester {
   readonly #settings: IngestSettings;
   readonly #set: ChangeSet;
   readonly #rootBytes: Buffer;
+  readonly #tellsPlaces: boolean;
   readonly problems: Problem[] = [];
+  readonly lost: RelPath[] = [];
   #hashed = 0;
   #storedFiles = 0;
   #storedBytes = 0;
@@ -73,8 +82,10 @@ export class Ingester {
     this.#set = set;
     this.#settings = settings;
     this.#rootBytes = encodeName(settings.root === '/' ? '' : settings.root);
+    this.#tellsPlaces = tellsPlaces(settings.root);
   }
 
+  /** Adds to what was read before. */
   run(paths: readonly RelPath[]): IngestResult {
     const { first = [], deadlineMs, hooks } = this.#settings;
     const isFirst = (path: RelPath): boolean => first.some((folder) => isWithin(path, folder));
@@ -102,10 +113,8 @@ export class Ingester {
       case 'bytes':
         this.#take(path, draft, read);
         return;
-      case 'gone':
-        // its folder's stat key has moved: the next scan reads the names again, and says what became of it
-        this.problems.push({ path, kind: 'vanished', detail: read.detail });
-        this.#set.keep(path);
+      case 'lost':
+        this.lost.push(path);
         return;
       case 'moved':
         this.#draft(path, draft, { reason: 'unstable', stat: read.stat ?? draft.stat });
@@ -114,6 +123,14 @@ export class Ingester {
         if (read.reason === 'unreadable')
           this.problems.push({ path, kind: 'unreadable-file', detail: read.detail ?? 'it can not be read' });
         this.#draft(path, draft, { reason: read.reason, stat: read.stat ?? draft.stat });
+    }
+  }
+
+  /** Lost a second time: it stays uncovered, and the next look reads it. */
+  giveUp(paths: readonly RelPath[]): void {
+    for (const path of paths) {
+      const draft = this.#set.drafts.get(path);
+      if (draft?.version === null) this.#draft(path, draft, { reason: 'unstable', stat: draft.stat });
     }
   }
 
@@ -177,8 +194,7 @@ export class Ingester {
   #fault(error: unknown): Read {
     const code = errnoOf(error);
     const detail = (error as Error).message;
-    if (code === 'ENOENT' || code === 'ENOTDIR') return { kind: 'gone', detail };
-    if (code === 'ELOOP' || code === 'ENXIO' || code === 'EISDIR') return { kind: 'moved', stat: null };
+    if (code !== undefined && NO_FILE.includes(code)) return { kind: 'lost' };
     if (code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM') {
       throw new TakebackError('ERR_IO', `out of descriptors or memory while reading files: ${detail}`, {
         cause: error,
@@ -190,7 +206,7 @@ export class Ingester {
   #readOpen(fd: number, path: RelPath): Read {
     const now = fstatSync(fd, { bigint: true });
     const before = statKey(now);
-    if (kindOf(now) !== 'file' || !this.#liesAt(fd, path)) return { kind: 'moved', stat: before };
+    if (kindOf(now) !== 'file' || !this.#liesAt(fd, path)) return { kind: 'lost' };
     if (before.size > this.#settings.maxFileBytes) return { kind: 'uncovered', reason: 'too-large', stat: before };
     const bytes = readWhole(fd, before.size);
     const after = statKey(fstatSync(fd, { bigint: true }));
@@ -200,13 +216,32 @@ export class Ingester {
 
   /** Whether an open file is the name that was asked for, reached through no link. */
   #liesAt(fd: number, path: RelPath): boolean {
-    if (process.platform !== 'linux') return true;
-    let where: Buffer;
+    return (
+      !this.#tellsPlaces || placeOf(fd)?.equals(Buffer.concat([this.#rootBytes, SLASH, encodeName(path)])) === true
+    );
+  }
+}
+
+/** The path of an open file, by the kernel; null where it doesn't say. */
+function placeOf(fd: number): Buffer | null {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`, { encoding: 'buffer' });
+  } catch {
+    return null;
+  }
+}
+
+/** Whether the kernel calls the root what we call it: on Linux with /proc, unless the root is seen through a mount. */
+function tellsPlaces(root: string): boolean {
+  if (process.platform !== 'linux') return false;
+  try {
+    const fd = openSync(fsPath(root, ''), constants.O_RDONLY | constants.O_DIRECTORY);
     try {
-      where = readlinkSync(`/proc/self/fd/${fd}`, { encoding: 'buffer' });
-    } catch {
-      return true; // no /proc: by name, like the scan
+      return placeOf(fd)?.equals(encodeName(root)) === true;
+    } finally {
+      closeSync(fd);
     }
-    return where.equals(Buffer.concat([this.#rootBytes, Buffer.from('/'), encodeName(path)]));
+  } catch {
+    return false;
   }
 }

@@ -7,7 +7,7 @@
  */
 import { lstatSync } from 'node:fs';
 import { TakebackError } from '../../errors.ts';
-import { asRelPath } from '../../rel-path.ts';
+import { asRelPath, isWithin } from '../../rel-path.ts';
 import type { Change, Hash, RandomId, RelPath, UncoveredPath, Version } from '../../types.ts';
 import { decodeVersions, encodeVersions } from '../../wire.ts';
 import type { IngestResult, Position, RuleSources, ScanResult } from '../backend.ts';
@@ -238,17 +238,40 @@ export class TreeHost {
 
   ingest(id: number, request: IngestRequest, hooks: WorkHooks): IngestResult {
     const current = this.#take(id);
-    return this.#ingester(current, request, hooks).run(current.set.pending());
+    return this.#read(current, current.set.pending(), { request, hooks });
   }
 
   look(id: number, paths: readonly RelPath[], hooks: WorkHooks): void {
-    const current = this.#take(id);
-    const { renewRules, hold } = current.request;
-    const context = this.#context({ renewRules, hold }, { now: current.now, set: current.set, hooks });
-    new Scanner(context).only(paths);
+    this.#lookAt(this.#take(id), paths, { request: {}, hooks });
+  }
+
+  /** Reads files; where one was lost, what became of its path is looked at and read, once. */
+  #read(
+    current: CurrentSet,
+    paths: readonly RelPath[],
+    how: { request: IngestRequest; hooks: WorkHooks },
+  ): IngestResult {
+    const ingester = this.#ingester(current, how.request, how.hooks);
+    const first = ingester.run(paths);
+    if (ingester.lost.length === 0) return first;
+    const lost = ingester.lost.splice(0);
+    this.#scanOnly(current, lost, how.hooks);
+    const again = ingester.run(current.set.pending().filter((path) => lost.some((folder) => isWithin(path, folder))));
+    ingester.giveUp(ingester.lost);
+    return { ...again, left: first.left + again.left };
+  }
+
+  #lookAt(current: CurrentSet, paths: readonly RelPath[], how: { request: IngestRequest; hooks: WorkHooks }): void {
+    this.#scanOnly(current, paths, how.hooks);
     const wanted = new Set(paths);
     const pending = current.set.pending().filter((path) => wanted.has(path));
-    this.#ingester(current, {}, hooks).run(pending);
+    this.#read(current, pending, how);
+  }
+
+  #scanOnly({ set, now, request }: CurrentSet, paths: readonly RelPath[], hooks: WorkHooks): void {
+    const { renewRules, hold } = request;
+    const context = this.#context({ renewRules, hold }, { now, set, hooks });
+    new Scanner(context).only(paths);
   }
 
   // ---- answers

@@ -58,6 +58,9 @@ impl Scan<'_> {
             return;
         };
         if let Newcomer::Covered { marks, visible_now } = verdict {
+            // A thing of another kind was ignored under the name.
+            let was_ignored = node.is_some_and(|node| self.index.entry(node).has(flag::IGNORED));
+            let visible_now = visible_now || (was_ignored && self.view_renews());
             let name = NewName {
                 path,
                 stat,
@@ -175,9 +178,10 @@ impl Scan<'_> {
         let reason = here.ctx.entering.or(visible_now.then_some(Reason::Ignored));
         let known = node.filter(|node| self.index.entry(*node).is_known());
         match (reason, known) {
+            // Within a turn another thing under a hidden name is somebody's change.
             (_, Some(node)) => Before {
                 version: self.index.version(node),
-                flags: row_flag::COVERAGE,
+                flags: if self.view_renews() { row_flag::COVERAGE } else { 0 },
             },
             (None, None) => Before {
                 version: Version::Absent,

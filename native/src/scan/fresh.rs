@@ -29,7 +29,7 @@ impl Scan<'_> {
         if self.limits.skip.contains(&path) {
             return;
         }
-        if name == b".git" || self.is_other_git(local, here, name) {
+        if self.is_git(local, here, name) {
             self.fresh_git(local, here, (name, path), node);
             return;
         }
@@ -86,8 +86,10 @@ impl Scan<'_> {
             return;
         }
         if let Some(stat) = self.stat(local, here, name, &path) {
-            let entry = Entry::uncovered(Reason::Git, stat);
-            self.take(local, here, (path, stat, entry), node);
+            let before = self.newcomer_before(here, &stat, (node, false));
+            let mut pending = Pending::now(Entry::uncovered(Reason::Git, stat), before.version);
+            pending.flags = before.flags;
+            local.found(path, pending);
         }
     }
 
@@ -106,8 +108,11 @@ impl Scan<'_> {
         }
     }
 
-    /// Another spelling of `.git`, as the file system says.
-    fn is_other_git(&self, local: &mut Local, here: &Here<'_>, name: &[u8]) -> bool {
+    /// `.git`, or another spelling of it, as the file system says.
+    pub(super) fn is_git(&self, local: &mut Local, here: &Here<'_>, name: &[u8]) -> bool {
+        if name == b".git" {
+            return true;
+        }
         if !may_fold_to_git(name) {
             return false;
         }

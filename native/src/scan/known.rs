@@ -40,8 +40,12 @@ impl Scan<'_> {
         }
         let mut marks = entry.flags & MARKS;
         let mut asked = false;
-        if is_hidden(&entry) && listed.is_some_and(|kind| kind != entry.stat.kind) {
-            // Another thing stands under the name: the verdict was not about it.
+        if is_hidden(&entry)
+            && (listed.is_some_and(|kind| kind != entry.stat.kind)
+                || self.is_git(local, here, self.index.name(child)))
+        {
+            // Another thing stands under the name: the verdict was not about it. Or it is a `.git` that left coverage
+            // with its folder: no rule makes it a plain folder.
             return self.unknown_node(local, here, (child, listed), made);
         }
         let now = listed.unwrap_or(entry.stat.kind);

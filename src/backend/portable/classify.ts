@@ -204,8 +204,8 @@ export class Classifier {
     const verdict = this.#verdictOnNew(path, isDir);
     if (verdict === 'covered') return terms(0);
     if (verdict === 'exception') {
-      const flagged = terms(context.isHeld(path, isDir) ? EntryFlag.held : EntryFlag.exception);
-      return context.renew ? this.#note(path, isDir, flagged) : flagged;
+      if (context.renew) return this.#note(path, isDir, terms(EntryFlag.exception));
+      return terms(context.isHeld(path, isDir) ? EntryFlag.held : EntryFlag.exception);
     }
     if (verdict === 'ignored')
       this.#drafts.ignore(path, { node: name.node, kind: stat === null ? (name.kind ?? 'other') : kindOf(stat) });

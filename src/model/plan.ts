@@ -4,7 +4,7 @@
  * A restore and an undo go from facts (`facts.ts`) through the guard (`guard.ts`) and the folder rules (`folders.ts`);
  * a redo takes the same way with an operation's own rows as facts. Not covered: moves and merges, which come later.
  */
-import type { Peek } from '../backend/backend.ts';
+import type { ApplyEntry, Peek } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
 import { comparePaths, isWithin } from '../rel-path.ts';
 import { ABSENT, type PlanEntry, type RelPath, type Row, type UncoveredPath } from '../types.ts';
@@ -204,12 +204,15 @@ export function planUncovered(plan: ModelPlan): UncoveredPath[] {
 }
 
 /** What the backend is to do. */
-export function applyEntries(
-  plan: ModelPlan,
-): { path: RelPath; expect: ModelEntry['expect']; target: ModelEntry['target'] }[] {
+export function applyEntries(plan: ModelPlan): ApplyEntry[] {
   return plan.entries
     .filter(({ action }) => action === 'restore' || action === 'recreate' || action === 'delete' || action === 'merge')
-    .map(({ path, expect, target }) => ({ path, expect, target }));
+    .map(({ path, expect, target, overrides }) => ({
+      path,
+      expect,
+      target,
+      ...(overrides === undefined ? {} : { force: true }),
+    }));
 }
 
 /**

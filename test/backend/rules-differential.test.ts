@@ -20,7 +20,7 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Backend, RuleSources, ScanOptions, ScanResult, SegmentStore, Tree } from '../../src/backend/backend.ts';
+import type { Backend, RuleSources, ScanOptions, ScanResult, Segments, Tree } from '../../src/backend/backend.ts';
 import { openBackend } from '../../src/backend/open.ts';
 import { asRelPath } from '../../src/rel-path.ts';
 import type { Version } from '../../src/types.ts';
@@ -173,11 +173,11 @@ class Scene {
 /** One backend's view of a scene. */
 class Eye {
   readonly #tree: Tree;
-  readonly #segments: SegmentStore;
+  readonly #segments: Segments;
   #seq = 0;
   #scan: ScanResult | null = null;
 
-  private constructor(tree: Tree, segments: SegmentStore) {
+  private constructor(tree: Tree, segments: Segments) {
     this.#tree = tree;
     this.#segments = segments;
   }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::item::{ApplyEntry, Item, Stop, Swapped, judge};
-use super::keep::{check_removed, discard_temp, drop_temp, put_back_removed, remove};
+use super::keep::{check_removed, discard_temp, drop_temp, put_back_removed, remove, unmoved};
 use crate::path::leaf::{self, Sys};
 use crate::path::look::{Look, Writer, look};
 use crate::path::{FileId, Parent, Root, names};
@@ -328,28 +328,30 @@ fn take_back(context: &Context<'_>, (temp, path): (At<'_>, At<'_>), put: &Put) {
 
 /// Looks again, after the pause; a file that somebody wrote to meanwhile goes back.
 pub fn second_look(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(), Stop> {
-    let verdict = match item.swapped {
+    let out = match item.swapped {
         Some(Swapped::Exchanged) => {
             let temp = At {
                 dir: parent.dir.as_fd(),
                 name: &item.temp,
             };
-            check(temp, &item.entry, context.store).map(|out| note_writer(item, &out))
+            check(temp, &item.entry, context.store).map(Some)
         }
-        Some(Swapped::TakenOut) => check_removed(context, item),
-        _ => Ok(()),
+        Some(Swapped::TakenOut) => check_removed(context, item).map(|()| None),
+        _ => Ok(None),
     };
-    let verdict = verdict.and_then(|()| check_folder(context, parent, item));
-    let verdict = verdict.and_then(|()| keep_out(context, parent, item));
+    let out = out.and_then(|out| check_folder(context, parent, item).map(|()| out));
+    let verdict = out.and_then(|out| match out {
+        Some(out) => keep_out(context, parent, (item, &out)),
+        None => Ok(()),
+    });
     verdict.inspect_err(|_| swap_back(context, parent, item))
 }
 
 /// Moves what came out by exchange to the trash.
-fn keep_out(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(), Stop> {
-    if item.swapped != Some(Swapped::Exchanged) {
-        return Ok(());
-    }
+fn keep_out(context: &Context<'_>, parent: &Parent, (item, out): (&mut Item, &Look)) -> Result<(), Stop> {
+    note_writer(item, out);
     let kept = context.trash.keep(parent.dir.as_fd(), &item.temp, &item.trash);
-    kept.map(drop)
-        .map_err(|errno| Stop::errno("keep what was there", errno))
+    let slot = kept.map_err(|errno| Stop::errno("keep what was there", errno))?;
+    item.unmoved = unmoved(context, &slot, out);
+    Ok(())
 }

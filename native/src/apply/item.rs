@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::path::look::Look;
 use crate::path::{FileId, Parent, Root, WalkError, names};
-use crate::wire::{Id, Reason, RelPath, Version};
+use crate::wire::{Id, Reason, RelPath, StatKey, Version};
 
 /// One guarded change: what the guard must find, and what is to be there afterwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,6 +183,8 @@ pub struct Item {
     pub swapped: Option<Swapped>,
     /// What was at the path is in this trash.
     pub removed: Option<crate::trash::Slot>,
+    /// What is in the trash, where it needs no second reading: its name there, and the stat key that proves it.
+    pub unmoved: Option<(Vec<u8>, StatKey)>,
     /// The folder in which the act began, held until the second look: put back is done there, wherever it was moved.
     pub parent: Option<Arc<Parent>>,
     /// A folder that we made or loosened; its mode is still to be set.
@@ -213,6 +215,7 @@ impl Item {
             seen: None,
             swapped: None,
             removed: None,
+            unmoved: None,
             parent: None,
             folder: None,
             notes: Vec::new(),

@@ -2,16 +2,21 @@
 //! that is unlinked: our own temp, with its bytes unchanged.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::io::Errno;
 
 use super::guard::{At, Context, Put, check, note_writer};
 use super::item::{Item, Stop};
 use crate::path::leaf::{self, Sys};
-use crate::path::look::{OpenFile, Writer};
+use crate::path::look::{Look, OpenFile, Writer, stat_key};
 use crate::path::{FileId, Parent};
 use crate::segment::SegmentStore;
-use crate::wire::Version;
+use crate::trash::Slot;
+use crate::wire::{StatKey, Version};
+
+/// Older writes than this have a time that no later one can have, whatever the file system's tick (at most 2 s, FAT's).
+const SETTLED_NS: i64 = 2_500_000_000;
 
 /// Unlinks a temp that never was at its path: nobody but us can have written to it.
 pub fn discard_temp(dir: BorrowedFd<'_>, item: &Item) {
@@ -88,6 +93,35 @@ pub fn unlink_unchanged(at: At<'_>, version: &Version, store: &SegmentStore) -> 
     }
 }
 
+/// The stat key under which a kept file need not be read again: when it was judged nobody had it open for writing, its
+/// last write was too long ago for another to bear the same time, and since then nothing but the move touched it.
+pub fn unmoved(context: &Context<'_>, slot: &Slot, judged: &Look) -> Option<(Vec<u8>, StatKey)> {
+    let was = stat_key(judged.stat.as_ref()?);
+    let age = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_nanos() as i64 - was.mtime_ns;
+    if judged.writer != Writer::None || age < SETTLED_NS {
+        return None;
+    }
+    let now = stat_key(&leaf::stat(context.trash.fd(slot.place).ok()?, &slot.name).ok()??);
+    let moved = StatKey {
+        ctime_ns: now.ctime_ns,
+        ..was
+    };
+    (moved == now).then(|| (slot.name.clone(), now))
+}
+
+/// Unlinks a kept file unread, under a lease: nobody writes, and by its stat key nobody did. False: it has to be read.
+pub fn unlink_unmoved(at: At<'_>, key: &StatKey) -> Sys<bool> {
+    let Ok(mut open) = OpenFile::open(at.dir, at.name) else {
+        return Ok(false);
+    };
+    open.lease();
+    let now = stat_key(&rustix::fs::fstat(&open.fd)?);
+    if now != *key || open.writer() != Writer::None {
+        return Ok(false);
+    }
+    leaf::unlink(at.dir, at.name).map(|()| true)
+}
+
 /// Moves what is at the path to the trash. The caller judges it there.
 pub fn remove(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(), Stop> {
     match context.trash.keep(parent.dir.as_fd(), item.name(), &item.trash) {
@@ -118,6 +152,7 @@ pub fn check_removed(context: &Context<'_>, item: &mut Item) -> Result<(), Stop>
         context.store,
     )?;
     note_writer(item, &out);
+    item.unmoved = unmoved(context, &slot, &out);
     Ok(())
 }
 

@@ -76,8 +76,11 @@ pub fn apply(hands: &Hands, request: ApplyRequest, work: &Work) -> Result<Vec<Ou
         .iter()
         .map(|i| (i.index, i.result == Some(Ok(()))))
         .collect();
-    // Advisory: recovery goes by inode and hash.
+    // Advisory: recovery goes by inode and hash, and what has no stat key is read again when the trash is emptied.
     let _for_readers = file.settled(&settled);
+    let done = items.iter_mut().filter(|i| i.result == Some(Ok(())));
+    let unmoved: Vec<_> = done.filter_map(|i| i.unmoved.take()).collect();
+    let _for_gc = crate::trash::empty::record_unmoved(&trash, &request.operation, &unmoved);
     Ok(outcomes(items))
 }
 

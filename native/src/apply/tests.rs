@@ -1,7 +1,7 @@
 use std::os::unix::fs::MetadataExt;
 
 use super::kit::{Kit, dir, entry, link, told};
-use super::{Status, apply};
+use super::{ApplyEntry, Status, apply};
 use crate::journal::Durability;
 use crate::task::Work;
 use crate::wire::{SpecialType, Version};
@@ -311,4 +311,34 @@ fn without_an_exchange_the_take_out_rung_gives_the_same_trees_and_says_so() {
         kit.one("f", kit.text("old"), kit.text("new")).note,
         "guard:take-out+link"
     );
+}
+
+#[test]
+fn a_forced_entry_goes_on_under_a_writer_but_not_over_other_bytes() {
+    let kit = Kit::new();
+    kit.write("a", "old");
+    let writer = std::fs::OpenOptions::new()
+        .write(true)
+        .open(kit.path("a"))
+        .unwrap();
+    let plain = entry("a", kit.text("old"), kit.text("new"));
+    let wrong = entry("a", kit.text("other"), kit.text("new"));
+    let force = |entry: ApplyEntry| ApplyEntry { force: true, ..entry };
+    assert_eq!(
+        told(&kit.apply(vec![plain.clone()])[0]),
+        (Status::Refused, "open-for-write")
+    );
+    assert_eq!(
+        told(&kit.apply(vec![force(wrong)])[0]),
+        (Status::Refused, "changed-outside-session")
+    );
+    let done = kit.apply(vec![force(plain)]).remove(0);
+    assert_eq!(
+        (told(&done), done.note.as_str()),
+        ((Status::Done, ""), "open-for-write")
+    );
+    assert_eq!(kit.read("a"), "new");
+    assert_eq!(kit.empty_trash().kept, 1, "the writer's file stays");
+    drop(writer);
+    assert_eq!(kit.empty_trash().kept, 0);
 }

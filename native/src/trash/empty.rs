@@ -13,15 +13,15 @@ use rustix::io::Errno;
 use super::{Place, Trash};
 use crate::apply::guard::At;
 use crate::apply::item::Act;
-use crate::apply::keep::unlink_unchanged;
+use crate::apply::keep::{unlink_unchanged, unlink_unmoved};
 use crate::error::{EngineError, IoContext, Result};
 use crate::journal::Journal;
 use crate::path::leaf::{self, Sys};
-use crate::path::look::{OpenFile, Writer};
+use crate::path::look::{self, OpenFile};
 use crate::path::names;
 use crate::segment::SegmentStore;
 use crate::task::Work;
-use crate::wire::{FileKind, Hash, Version, decode_versions, encode_versions};
+use crate::wire::{FileKind, Hash, Id, Reader, StatKey, Version, Writer, encode_versions};
 
 const KEPT: &[u8] = b".kept";
 const IGNORE: &[u8] = b".gitignore";
@@ -52,6 +52,23 @@ pub fn record(trash: &Trash<'_>, journal: &Journal) -> Result<()> {
     leaf::write_all(fd.as_fd(), &list).doing("write the trash's list")
 }
 
+/// Adds to that list the stat keys under which things of it need not be read again.
+pub fn record_unmoved(trash: &Trash<'_>, operation: &Id, unmoved: &[(Vec<u8>, StatKey)]) -> Result<()> {
+    if unmoved.is_empty() {
+        return Ok(());
+    }
+    let mut writer = Writer::new();
+    writer.count(unmoved.len());
+    for (name, key) in unmoved {
+        writer.bytes(name).stat(key);
+    }
+    let name = [names::hex(operation).as_bytes(), KEPT].concat();
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let list = rustix::fs::openat(trash.store_fd(), &name[..], flags, Mode::empty());
+    let fd = list.doing("open the trash's list")?;
+    leaf::write_all(fd.as_fd(), &writer.done()).doing("write the trash's list")
+}
+
 fn moves(entry: &crate::journal::JournalEntry) -> bool {
     let act = Act::of(&entry.expect, &entry.target);
     act.removes() || act == Act::Replace
@@ -62,11 +79,13 @@ pub fn empty(trash: &Trash<'_>, store: &SegmentStore, work: &Work) -> Result<Emp
     let mut out = Emptied::default();
     let mut lists = Vec::new();
     let mut expected = BTreeMap::new();
+    let mut unmoved = BTreeMap::new();
     for name in list(trash.store_fd()).doing("list the trash")? {
         if name.ends_with(KEPT) {
             // A damaged list names nothing: what it named is stored again.
             let known = read_list(trash.store_fd(), &name).unwrap_or_default();
-            expected.extend(known);
+            expected.extend(known.versions);
+            unmoved.extend(known.unmoved);
             lists.push(name);
         }
     }
@@ -80,6 +99,7 @@ pub fn empty(trash: &Trash<'_>, store: &SegmentStore, work: &Work) -> Result<Emp
                 dir,
                 store,
                 expected: &expected,
+                unmoved: &unmoved,
             };
             context.run(&mut out, work)?;
         }
@@ -97,6 +117,7 @@ struct Emptying<'a> {
     dir: BorrowedFd<'a>,
     store: &'a SegmentStore,
     expected: &'a BTreeMap<Vec<u8>, Version>,
+    unmoved: &'a BTreeMap<Vec<u8>, StatKey>,
 }
 
 impl Emptying<'_> {
@@ -129,6 +150,11 @@ impl Emptying<'_> {
 
     fn drop_expected(&self, name: &[u8]) -> Sys<bool> {
         let at = At { dir: self.dir, name };
+        if let Some(key) = self.unmoved.get(name)
+            && unlink_unmoved(at, key)?
+        {
+            return Ok(true);
+        }
         match self.expected.get(name) {
             Some(version) => unlink_unchanged(at, version, self.store),
             None => Ok(false),
@@ -182,7 +208,7 @@ impl Emptying<'_> {
             return Ok(None);
         };
         open.lease();
-        if open.writer() == Writer::Open {
+        if open.writer() == look::Writer::Open {
             return Ok(None);
         }
         let Ok(bytes) = open.read() else { return Ok(None) };
@@ -214,9 +240,33 @@ fn on_cores<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> R + Sync) -> Vec
     })
 }
 
-fn read_list(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<(Vec<u8>, Version)>> {
+/// An operation's list.
+#[derive(Default)]
+pub(super) struct List {
+    versions: Vec<(Vec<u8>, Version)>,
+    pub(super) unmoved: Vec<(Vec<u8>, StatKey)>,
+}
+
+pub(super) fn read_list(dir: BorrowedFd<'_>, name: &[u8]) -> Result<List> {
     let open = OpenFile::open(dir, name).map_err(|errno| EngineError::io("open the trash's list", errno))?;
-    decode_versions(&open.read().doing("read the trash's list")?)
+    let bytes = open.read().doing("read the trash's list")?;
+    let mut reader = Reader::new(&bytes);
+    let mut versions = Vec::new();
+    for _ in 0..reader.count(5)? {
+        versions.push((reader.name()?, reader.version()?));
+    }
+    // Torn, or not written: all is read again.
+    let unmoved = read_unmoved(&mut reader).unwrap_or_default();
+    Ok(List { versions, unmoved })
+}
+
+fn read_unmoved(reader: &mut Reader<'_>) -> Result<Vec<(Vec<u8>, StatKey)>> {
+    let mut unmoved = Vec::new();
+    for _ in 0..reader.count(4)? {
+        unmoved.push((reader.name()?, reader.stat()?));
+    }
+    reader.end()?;
+    Ok(unmoved)
 }
 
 /// The names in a folder, sorted.

@@ -155,3 +155,75 @@ fn same_device(a: &std::path::Path, b: &std::path::Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     a.metadata().unwrap().dev() == b.metadata().unwrap().dev()
 }
+
+/// As [`filled`], of files whose last write lies back; answers the trash names of those that need no second reading.
+fn settled() -> (Kit, Vec<String>) {
+    let kit = Kit::new();
+    for (path, text) in [("a", "old a"), ("b", "old b")] {
+        kit.write(path, text);
+        set_old(&kit.path(path));
+    }
+    kit.apply(vec![
+        entry("a", kit.text("old a"), kit.text("new a")),
+        entry("b", kit.text("old b"), Version::Absent),
+    ]);
+    let trash = crate::trash::Trash::open(&kit.hands.root, &kit.base.join("trash")).unwrap();
+    let list = names(&kit).into_iter().find(|n| n.ends_with(".kept")).unwrap();
+    let list = crate::trash::empty::read_list(trash.store_fd(), list.as_bytes()).unwrap();
+    let unmoved = list
+        .unmoved
+        .into_iter()
+        .map(|(name, _)| String::from_utf8(name).unwrap());
+    let unmoved = unmoved.collect();
+    drop(trash);
+    (kit, unmoved)
+}
+
+fn set_old(path: &std::path::Path) {
+    let file = std::fs::File::options().read(true).open(path).unwrap();
+    let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_600_000_000);
+    file.set_modified(old).unwrap();
+}
+
+#[test]
+fn what_its_stat_key_proves_unmoved_is_dropped_unread() {
+    let (kit, unmoved) = settled();
+    assert_eq!(unmoved.len(), 2, "one by exchange, one by removal: {unmoved:?}");
+    // Were they read, then against this list, which says nothing of their bytes: they would be stored as late writes.
+    let list = kit
+        .base
+        .join("trash")
+        .join(names(&kit).into_iter().find(|n| n.ends_with(".kept")).unwrap());
+    let bytes = std::fs::read(&list).unwrap();
+    let mut reader = crate::wire::Reader::new(&bytes);
+    for _ in 0..reader.count(5).unwrap() {
+        let _listed = (reader.name().unwrap(), reader.version().unwrap());
+    }
+    let unread = &bytes[bytes.len() - reader.left()..];
+    std::fs::write(&list, [&[0; 4], unread].concat()).unwrap();
+    let emptied = kit.empty_trash();
+    assert_eq!((emptied.freed, emptied.kept, emptied.late), (10, 0, vec![]));
+    assert_eq!(names(&kit), Vec::<String>::new());
+}
+
+#[test]
+fn a_late_write_is_found_though_its_times_were_put_back() {
+    let (kit, unmoved) = settled();
+    for name in &unmoved {
+        let path = kit.base.join("trash").join(name);
+        std::fs::write(&path, "newer").unwrap();
+        set_old(&path);
+    }
+    let emptied = kit.empty_trash();
+    assert_eq!(emptied.late.len(), 2);
+    assert_eq!(kit.store.read(&hash(&kit, "newer")).unwrap(), b"newer");
+}
+
+#[test]
+fn a_file_written_just_before_it_was_kept_is_read_again() {
+    let kit = filled();
+    let trash = crate::trash::Trash::open(&kit.hands.root, &kit.base.join("trash")).unwrap();
+    let list = names(&kit).into_iter().find(|n| n.ends_with(".kept")).unwrap();
+    let list = crate::trash::empty::read_list(trash.store_fd(), list.as_bytes()).unwrap();
+    assert_eq!(list.unmoved, []);
+}

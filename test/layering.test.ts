@@ -27,6 +27,7 @@ const ROOMS: readonly (readonly [room: string, holds: (file: string) => boolean]
   ['engine', (file) => file.startsWith('engine/')],
   ['public', (file) => ['workspace.ts', 'session.ts', 'history.ts'].includes(file)],
   ['index', (file) => file === 'index.ts'],
+  ['adapters', (file) => file.startsWith('adapters/')],
   ['cli', (file) => file.startsWith('cli/')],
 ];
 

@@ -25,6 +25,7 @@ import type { ConflictPolicy, Irreversible, Plan, Receipt, RelPath, WorkOptions 
 import { sameVersion } from '../wire.ts';
 import { UnavailableError } from './answers.ts';
 import type { Engine } from './engine.ts';
+import { linkedMoves } from './moves.ts';
 import { type Observed, observeLocked } from './observe.ts';
 import { sameRoot } from './root.ts';
 import { attributionInput } from './rows.ts';
@@ -91,7 +92,7 @@ export async function draftRestore(
   const peeks = await engine.tree.peek(peekPaths({ rows, paths: request.paths, ...windowed }), {
     signal: request.signal,
   });
-  const plan = planRestore({
+  const restore = planRestore({
     rows,
     disk: new Map(peeks.map((peek) => [peek.path, peek])),
     onConflict: request.onConflict,
@@ -99,6 +100,7 @@ export async function draftRestore(
     uncoveredInodes: uncoveredInodes(rows),
     ...windowed,
   });
+  const plan = await linkedMoves(engine, restore);
   return {
     plan,
     token: tokenOf(plan),
@@ -313,7 +315,7 @@ export async function takeBack(
     const rows = await timeline.rows(operation.seq - 1, operation.seq);
     const peeks = await engine.tree.peek(redoPeekPaths(taken), { signal: request.signal });
     const disk = new Map(peeks.map((peek) => [peek.path, peek]));
-    const plan = planRedo({ taken, rows, disk, onConflict: request.onConflict });
+    const plan = await linkedMoves(engine, planRedo({ taken, rows, disk, onConflict: request.onConflict }));
     return { plan, token: tokenOf(plan), irreversible: [], notes: [] };
   };
   return operate(engine, session, {

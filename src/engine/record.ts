@@ -14,6 +14,7 @@ import type { Append, CallRecord, SessionRecord } from '../timeline/timeline.ts'
 import type { CaptureResult, ChangeSummary, RelPath, SideEffect, WorkOptions } from '../types.ts';
 import { UnavailableError } from './answers.ts';
 import type { Engine } from './engine.ts';
+import { foldedMoves } from './moves.ts';
 import { type Observed, observe } from './observe.ts';
 import { boundariesFrom } from './operate.ts';
 import { encodePosition } from './position.ts';
@@ -271,5 +272,5 @@ async function changesOf(
   endSeq: number,
 ): Promise<readonly ChangeSummary[]> {
   const rows = attribute(await attributionInput(engine, session.id, { afterSeq: call.beginSeq, toSeq: endSeq }));
-  return summarize(rows.filter((row) => row.candidates.includes(call.invocation)));
+  return foldedMoves(engine, summarize(rows.filter((row) => row.candidates.includes(call.invocation))));
 }

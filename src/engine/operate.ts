@@ -29,6 +29,7 @@ import { linkedMoves } from './moves.ts';
 import { type Observed, observeLocked } from './observe.ts';
 import { sameRoot } from './root.ts';
 import { attributionInput } from './rows.ts';
+import { tellOperation } from './tell.ts';
 
 export interface PlanRequest extends WorkOptions {
   readonly paths?: readonly RelPath[] | undefined;
@@ -162,7 +163,7 @@ export interface OperationRequest extends WorkOptions {
 /** Runs in the engine's queue. Nothing is appended where nothing was settled. */
 export async function operate(engine: Engine, session: SessionRecord, request: OperationRequest): Promise<Receipt> {
   await engine.checkRoot();
-  return engine.locked(async () => {
+  const receipt = await engine.locked(async () => {
     await engine.catchUp();
     await refuseOpenCalls(engine, session);
     const draft = await request.draft();
@@ -174,6 +175,8 @@ export async function operate(engine: Engine, session: SessionRecord, request: O
     }
     return execute(engine, session, request, draft);
   }, request.signal);
+  await tellOperation(engine, session, receipt);
+  return receipt;
 }
 
 async function execute(

@@ -19,6 +19,7 @@ import { type Observed, observe } from './observe.ts';
 import { boundariesFrom } from './operate.ts';
 import { encodePosition } from './position.ts';
 import { attributionInput } from './rows.ts';
+import { tellEnd } from './tell.ts';
 
 export interface CaptureRequest extends WorkOptions {
   readonly boundaryId: string;
@@ -256,6 +257,7 @@ export async function endCall(engine: Engine, session: SessionRecord, request: E
   } finally {
     await engine.openCalls.end(call.invocation, engine.layout.root);
   }
+  await tellEnd(engine, session, call, observed.seq);
   return {
     callId: request.callId,
     invocation: call.invocation,

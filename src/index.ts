@@ -11,6 +11,7 @@ export type {
   RedoOptions,
   RestoreOptions,
   SessionOptions,
+  StepsOptions,
   TimelineOptions,
   UndoOptions,
 } from './schemas.ts';
@@ -23,6 +24,7 @@ export {
   redoOptionsSchema,
   restoreOptionsSchema,
   sessionOptionsSchema,
+  stepsOptionsSchema,
   timelineOptionsSchema,
   undoOptionsSchema,
 } from './schemas.ts';

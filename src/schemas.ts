@@ -59,6 +59,8 @@ export const openOptionsSchema = z.strictObject({
   recover: z.enum(['rollback', 'complete']).optional(),
   allowProtectedRoot: z.boolean().optional(),
   adoptRoot: z.boolean().optional(),
+  /** `fileChanged` events at each end of a call and each operation. Default 100. */
+  maxFileEvents: z.number().int().min(0).max(1_000_000).optional(),
   logger: z.custom<Logger>((v) => typeof v === 'object' && v !== null, 'logger must be an object').optional(),
 });
 
@@ -111,6 +113,10 @@ export const timelineOptionsSchema = z.strictObject({
   before: z.string().optional(),
 });
 
+export const stepsOptionsSchema = z.strictObject({
+  limit: z.number().int().positive().max(100_000).optional(),
+});
+
 export const boundaryIdSchema: z.ZodString = id('boundaryId');
 export const callIdSchema: z.ZodString = id('callId');
 
@@ -123,6 +129,7 @@ export type PlanOptions = z.input<typeof planOptionsSchema>;
 export type RestoreOptions = z.input<typeof restoreOptionsSchema>;
 export type UndoOptions = z.input<typeof undoOptionsSchema>;
 export type RedoOptions = z.input<typeof redoOptionsSchema>;
+export type StepsOptions = z.input<typeof stepsOptionsSchema>;
 export type TimelineOptions = z.input<typeof timelineOptionsSchema>;
 
 /**

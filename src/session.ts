@@ -3,7 +3,7 @@
  * `engine/record.ts` (boundaries, calls), `engine/operate.ts` (plan, restore), `history.ts` (undo, redo) and
  * `engine/query.ts` (timeline, diff).
  */
-import type { BeginCallResult, DiffResult, EndCallResult, HistoryResult, Session, TimelineItem } from './api.ts';
+import type { BeginCallResult, DiffResult, EndCallResult, HistoryResult, Session, Step, TimelineItem } from './api.ts';
 import { answer, unavailableOf } from './engine/answers.ts';
 import type { Engine } from './engine/engine.ts';
 import { dropSession } from './engine/maintain.ts';
@@ -11,6 +11,7 @@ import { observe } from './engine/observe.ts';
 import { draftRestore, findBoundary, restoreTo, toPlan } from './engine/operate.ts';
 import { diffPositions, timelineItems, turnChanges } from './engine/query.ts';
 import { beginCall, capture, endCall } from './engine/record.ts';
+import { sessionSteps } from './engine/steps.ts';
 import { TakebackError } from './errors.ts';
 import { redoNewest, undoNewest } from './history.ts';
 import { isWithin, toRelPath } from './rel-path.ts';
@@ -30,6 +31,8 @@ import {
   type RestoreOptions,
   redoOptionsSchema,
   restoreOptionsSchema,
+  type StepsOptions,
+  stepsOptionsSchema,
   type TimelineOptions,
   timelineOptionsSchema,
   type UndoOptions,
@@ -144,7 +147,7 @@ export class SessionHandle implements Session {
       this.#failedBegins.delete(id);
       return failed;
     }
-    const result = await this.#record((engine, session) =>
+    return this.#record((engine, session) =>
       endCall(engine, session, {
         callId: id,
         sideEffect,
@@ -153,8 +156,6 @@ export class SessionHandle implements Session {
         signal,
       }),
     );
-    if (result.available) this.#use().events.changes(result.changes, { ...this.#origin, toolCallId: id });
-    return result;
   }
 
   async call<T>(
@@ -205,7 +206,7 @@ export class SessionHandle implements Session {
     const id = check(boundaryIdSchema, boundaryId, 'boundaryId');
     const { paths, onConflict, planToken, signal, onProgress } = check(restoreOptionsSchema, options, 'options');
     throwIfAborted(signal);
-    const result = await this.#run(async (engine) => {
+    return this.#run(async (engine) => {
       const wanted = wantedPaths(engine, paths);
       await engine.checkRoot();
       const session = await engine.timeline.findSession(this.#key);
@@ -220,14 +221,12 @@ export class SessionHandle implements Session {
       } as const;
       return restoreTo(engine, session as SessionRecord, boundary, request);
     });
-    if (result.available) this.#tell(result);
-    return result;
   }
 
   async undo(options: UndoOptions = {}): Promise<Result<HistoryResult>> {
     const { boundaryId, onConflict, signal, onProgress } = check(undoOptionsSchema, options, 'options');
     throwIfAborted(signal);
-    const result = await this.#run(async (engine) =>
+    return this.#run(async (engine) =>
       undoNewest(engine, await engine.timeline.findSession(this.#key), {
         boundaryId,
         onConflict: onConflict ?? this.#onConflict,
@@ -235,36 +234,31 @@ export class SessionHandle implements Session {
         onProgress,
       }),
     );
-    if (result.available && result.receipt !== undefined) this.#tell(result.receipt);
-    return result;
   }
 
   async redo(options: RedoOptions = {}): Promise<Result<HistoryResult>> {
     const { onConflict, signal, onProgress } = check(redoOptionsSchema, options, 'options');
     throwIfAborted(signal);
-    const result = await this.#run(async (engine) =>
+    return this.#run(async (engine) =>
       redoNewest(engine, await engine.timeline.findSession(this.#key), {
         onConflict: onConflict ?? this.#onConflict,
         signal,
         onProgress,
       }),
     );
-    if (result.available && result.receipt !== undefined) this.#tell(result.receipt);
-    return result;
-  }
-
-  #tell(receipt: Receipt): void {
-    const kind = { recreate: 'created', delete: 'deleted', restore: 'modified' } as const;
-    const changes = receipt.restored.flatMap(({ path, action }) =>
-      action in kind ? [{ path, kind: kind[action as keyof typeof kind] }] : [],
-    );
-    this.#use().events.changes(changes, { ...this.#origin, operationId: receipt.operationId });
   }
 
   async timeline(options: TimelineOptions = {}): Promise<Result<{ items: readonly TimelineItem[] }>> {
     const { limit, before } = check(timelineOptionsSchema, options, 'options');
     return this.#run(async (engine) => ({
       items: await timelineItems(engine, await engine.timeline.findSession(this.#key), { limit: limit ?? 50, before }),
+    }));
+  }
+
+  async steps(options: StepsOptions = {}): Promise<Result<{ steps: readonly Step[] }>> {
+    const { limit } = check(stepsOptionsSchema, options, 'options');
+    return this.#run(async (engine) => ({
+      steps: await sessionSteps(engine, await engine.timeline.findSession(this.#key), limit ?? 500),
     }));
   }
 

@@ -35,7 +35,10 @@ pub fn complete(
             Err(WalkError::Missing | WalkError::NotFolder) if item.entry.target == Version::Absent => {
                 Next::Settled(Settled::at(PathState::New))
             }
-            Err(WalkError::Missing) if item.entry.expect == Version::Absent => Next::From(Version::Absent),
+            // So is what stands below a thing that the plan replaces by a folder; the guard looks again.
+            Err(WalkError::Missing | WalkError::NotFolder) if item.entry.expect == Version::Absent => {
+                Next::From(Version::Absent)
+            }
             Err(error) => Next::Settled(Settled::neither(error.to_string())),
         };
         match next {

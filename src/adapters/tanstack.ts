@@ -15,6 +15,7 @@ import {
   type HostThread,
   type Listener,
   NAME,
+  pathsOf,
   type SnapshotEvents,
   type SnapshotsOptions,
   type ThreadKey,
@@ -33,7 +34,7 @@ export type {
   SnapshotsOptions,
   ThreadKey,
 } from './tanstack/options.ts';
-export { FileChanged, FileChangedMore, STEP_RECORD, SnapshotFailed } from './tanstack/options.ts';
+export { FileChanged, FileChangedMore, SnapshotFailed, STEP_RECORD } from './tanstack/options.ts';
 
 /** What `snapshots` gives. All are own properties, so that `definePlugin` can copy them. */
 export interface Snapshots {
@@ -73,15 +74,20 @@ export function snapshots(options: SnapshotsOptions): Snapshots {
     for (const listener of listeners.get(event) ?? []) (listener as (v: typeof value) => void)(value);
   };
   const threads = new Threads(options, everywhere);
-  const failed = async (host: HostThread, cause: unknown): Promise<void> =>
-    everywhere('snapshotFailed', failureOf({ threadId: host.threadId }, cause));
+  const onStream = (ctx: ChatContext): Listener => {
+    return (event, value) => ctx.emitCustomEvent(EVENT_NAMES[event], { ...value });
+  };
   return Object.freeze({
     name: NAME,
     middleware: chatMiddleware({
       describeCall: options.describeCall,
       lease: (ctx) => threads.hold(hostOf(ctx)),
-      listener: (ctx) => (event, value) => ctx.emitCustomEvent(EVENT_NAMES[event], { ...value }),
-      failed,
+      listener: onStream,
+      failed: async (ctx, cause) => {
+        const failure = failureOf({ threadId: ctx.threadId }, cause, true);
+        everywhere('snapshotFailed', failure);
+        onStream(ctx)('snapshotFailed', failure);
+      },
     }),
     setup: (ctx: PluginContext) => setUp(ctx, threads, options),
     diff: (from: string, to?: string) => diff(threads, options, { from, to }),
@@ -111,7 +117,7 @@ async function diff(
   const ask = async (workspace: Workspace): Promise<{ files: string[]; patch: string }> => {
     const result = await workspace.session({ threadId: NAME }).diff(from, to);
     if (!result.available) throw new TakebackError('ERR_UNSUPPORTED', `${result.reason}: ${result.detail}`);
-    return { files: result.files.map(({ path }) => path), patch: result.patch };
+    return { files: pathsOf(result.files), patch: result.patch };
   };
   const open = await threads.workspaces();
   for (const workspace of open) {

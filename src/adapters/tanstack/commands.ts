@@ -8,6 +8,7 @@ import { z } from 'zod';
 import type { HistoryResult } from '../../api.ts';
 import type { Result } from '../../types.ts';
 import type { ChatMessage, Command, ConversationApi } from './host.ts';
+import { pathsOf } from './options.ts';
 import type { Thread } from './threads.ts';
 
 /** Messages that an undo took out. */
@@ -58,11 +59,7 @@ function doneBy(result: Result<HistoryResult>): { message: string; boundaryId: s
   return { message: result.message, boundaryId: settled ? (result.receipt?.boundaryId ?? null) : null };
 }
 
-async function undo(
-  thread: Thread,
-  session: ConversationApi,
-  removed: RemovedStack,
-): Promise<string> {
+async function undo(thread: Thread, session: ConversationApi, removed: RemovedStack): Promise<string> {
   const { message, boundaryId } = doneBy(await thread.session.undo());
   if (boundaryId === null) return message;
   const messages = await session.transcript();
@@ -73,11 +70,7 @@ async function undo(
   return message;
 }
 
-async function redo(
-  thread: Thread,
-  session: ConversationApi,
-  removed: RemovedStack,
-): Promise<string> {
+async function redo(thread: Thread, session: ConversationApi, removed: RemovedStack): Promise<string> {
   const { message, boundaryId } = doneBy(await thread.session.redo());
   if (boundaryId === null) return message;
   const last = await removed.newest();
@@ -107,12 +100,15 @@ async function turnsFrom(thread: Thread, boundaryId: string): Promise<number> {
   return at < 0 ? 1 : (next < 0 ? turns.length : next) - at;
 }
 
-async function diff(thread: Thread, { from, to }: { from?: string | undefined; to?: string | undefined }): Promise<unknown> {
+async function diff(
+  thread: Thread,
+  { from, to }: { from?: string | undefined; to?: string | undefined },
+): Promise<unknown> {
   const start = from ?? (await newestPosition(thread));
   if (start === null) return { files: [], patch: '' };
   const result = await thread.session.diff(start, to);
   if (!result.available) return result.detail;
-  return { files: result.files.map(({ path }) => path), patch: result.patch };
+  return { files: pathsOf(result.files), patch: result.patch };
 }
 
 async function newestPosition(thread: Thread): Promise<string | null> {

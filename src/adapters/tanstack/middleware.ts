@@ -9,7 +9,7 @@
 import { TakebackError } from '../../errors.ts';
 import type { BeginCallOptions } from '../../schemas.ts';
 import type { ChatContext, ChatHooks, ToolCallEnd, ToolCallStart } from './host.ts';
-import { type CallFacts, type Listener, NAME, type SnapshotsOptions } from './options.ts';
+import { type CallFacts, type Listener, NAME, pathsOf, type SnapshotsOptions } from './options.ts';
 import type { Lease, Thread } from './threads.ts';
 
 export interface ChatSettings {
@@ -173,7 +173,7 @@ class Run {
     const result = await this.thread.session.steps({ limit: NEWEST_STEPS });
     if (!result.available) return this.thread.failed(result);
     for (const { id, from, to, files, toolCallIds } of result.steps) {
-      if (ended.has(id)) await this.thread.tell('step', { from, to, files, toolCallIds });
+      if (ended.has(id)) await this.thread.tell('step', { from, to, files: pathsOf(files), toolCallIds });
     }
   }
 

@@ -1,8 +1,9 @@
 /** Options and events of the TanStack adapter. Types, names, and the check of what callers pass. */
 import type { FileChangedEvent, FileChangedMoreEvent, Workspace } from '../../api.ts';
 import { TakebackError } from '../../errors.ts';
+import { comparePaths } from '../../rel-path.ts';
 import type { OpenOptions } from '../../schemas.ts';
-import type { ConflictPolicy, SideEffect } from '../../types.ts';
+import type { ChangeSummary, ConflictPolicy, SideEffect } from '../../types.ts';
 import type { LogRecords, PluginEvent, ToolCallStart } from './host.ts';
 
 /** Name of the plugin and of its middleware; events and records begin with it. */
@@ -108,5 +109,13 @@ function causeOf(cause: unknown): { reason: string; detail: string } {
   if (cause instanceof TakebackError) return { reason: cause.code, detail: cause.message };
   if (cause instanceof Error) return { reason: 'ERR_INTERNAL', detail: cause.message };
   const { reason, detail } = cause as { reason?: unknown; detail?: unknown };
-  return typeof reason === 'string' ? { reason, detail: String(detail) } : { reason: 'ERR_INTERNAL', detail: String(cause) };
+  return typeof reason === 'string'
+    ? { reason, detail: String(detail) }
+    : { reason: 'ERR_INTERNAL', detail: String(cause) };
+}
+
+/** Paths of changes, sorted; a move has two. */
+export function pathsOf(changes: readonly ChangeSummary[]): string[] {
+  const paths = changes.flatMap(({ path, from }) => (from === undefined ? [path] : [from, path]));
+  return [...new Set(paths)].sort(comparePaths);
 }

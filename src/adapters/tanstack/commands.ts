@@ -19,7 +19,8 @@ export interface Removed {
 
 const BUSY = 'Wait until the turn ends, then try again.';
 
-const diffInput = z.strictObject({ from: z.string().optional(), to: z.string().optional() }).optional();
+/** A step record can be passed as it is. */
+const diffInput = z.object({ from: z.string().optional(), to: z.string().optional() }).optional();
 
 /** A stack that outlives the process. */
 export interface RemovedStack {

@@ -3,7 +3,7 @@ import type { FileChangedEvent, FileChangedMoreEvent, Workspace } from '../../ap
 import { TakebackError } from '../../errors.ts';
 import { comparePaths } from '../../rel-path.ts';
 import type { OpenOptions } from '../../schemas.ts';
-import type { ChangeSummary, ConflictPolicy, SideEffect } from '../../types.ts';
+import type { ChangeSummary, ConflictPolicy, SideEffect, Version } from '../../types.ts';
 import type { LogRecords, PluginEvent, ToolCallStart } from './host.ts';
 
 /** Name of the plugin and of its middleware; events and records begin with it. */
@@ -114,8 +114,13 @@ function causeOf(cause: unknown): { reason: string; detail: string } {
     : { reason: 'ERR_INTERNAL', detail: String(cause) };
 }
 
-/** Paths of changes, sorted; a move has two. */
+/** Paths of changes, sorted; a move has two. Secret and ignored files are no part of it. */
 export function pathsOf(changes: readonly ChangeSummary[]): string[] {
-  const paths = changes.flatMap(({ path, from }) => (from === undefined ? [path] : [from, path]));
+  const seen = changes.filter(({ before, after }) => !isHidden(before) && !isHidden(after));
+  const paths = seen.flatMap(({ path, from }) => (from === undefined ? [path] : [from, path]));
   return [...new Set(paths)].sort(comparePaths);
+}
+
+function isHidden(version: Version): boolean {
+  return version.kind === 'uncovered' && (version.reason === 'secret' || version.reason === 'ignored');
 }

@@ -6,10 +6,14 @@ export type {
   BeginCallOptions,
   CaptureOptions,
   EndCallOptions,
+  ForkOptions,
   OpenOptions,
   PlanOptions,
+  PurgeOptions,
   RedoOptions,
   RestoreOptions,
+  RevertOptions,
+  SessionKeyOptions,
   SessionOptions,
   TimelineOptions,
   UndoOptions,
@@ -18,13 +22,17 @@ export {
   beginCallOptionsSchema,
   captureOptionsSchema,
   endCallOptionsSchema,
+  forkOptionsSchema,
   openOptionsSchema,
   planOptionsSchema,
+  purgeOptionsSchema,
   redoOptionsSchema,
   restoreOptionsSchema,
+  revertOptionsSchema,
+  sessionKeySchema,
   sessionOptionsSchema,
   timelineOptionsSchema,
   undoOptionsSchema,
 } from './schemas.ts';
 export type * from './types.ts';
-export { openWorkspace } from './workspace.ts';
+export { openWorkspace, purgeSnapshots } from './workspace.ts';

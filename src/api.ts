@@ -6,9 +6,12 @@ import type {
   BeginCallOptions,
   CaptureOptions,
   EndCallOptions,
+  ForkOptions,
   PlanOptions,
   RedoOptions,
   RestoreOptions,
+  RevertOptions,
+  SessionKeyOptions,
   SessionOptions,
   StepsOptions,
   TimelineOptions,
@@ -110,7 +113,10 @@ export type TimelineItem =
       readonly at: number;
       /** What the turn that starts here changed so far. */
       readonly files: FileCounts;
+      /** An undo, a restore or a revert took it back, and that stands. */
       readonly undone: boolean;
+      /** It was a revert that took it back. */
+      readonly reverted: boolean;
     }
   | {
       readonly type: 'call';
@@ -200,6 +206,24 @@ export interface Session {
   restore(boundaryId: string, options?: RestoreOptions): Promise<Result<Receipt>>;
   undo(options?: UndoOptions): Promise<Result<HistoryResult>>;
   redo(options?: RedoOptions): Promise<Result<HistoryResult>>;
+  /**
+   * Goes back to the files as they were when a message was complete: a boundary's position, or for a `stepId` the end of
+   * its last call. Only what the session did after that is touched, and nothing that anybody changed since (`onConflict`).
+   *
+   * It stands until `unrevert`, the session's next capture or its next own change: undo, redo and another revert then answer
+   * `revert-stands`. The next capture makes it final: later boundaries of the session become unknown. Another id answers
+   * `unknown-boundary`, an open call `calls-in-flight`. With no files to restore the outcome is `done`: it stands all the same.
+   */
+  revert(options: RevertOptions): Promise<Result<HistoryResult>>;
+  /** Brings back the files of the standing revert as they were when it started, edits of the user included. */
+  unrevert(options?: RedoOptions): Promise<Result<HistoryResult>>;
+  /**
+   * Makes a session that inherits this one's boundaries up to `at` and all that it owes, also what came after `at`: a
+   * `restore(at)` in the fork takes back the abandoned turns. From then on each goes its own way. Touches no file.
+   *
+   * @throws {TakebackError} `ERR_INVALID_ARGUMENT` where that session has boundaries already
+   */
+  fork(key: SessionKeyOptions, options: ForkOptions): Promise<Result<{ session: SessionInfo }>>;
   timeline(options?: TimelineOptions): Promise<Result<{ items: readonly TimelineItem[] }>>;
   /** From a position (of a capture) to another or, without `to`, to the files now. */
   diff(from: string, to?: string): Promise<Result<DiffResult>>;

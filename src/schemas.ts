@@ -108,6 +108,17 @@ export const undoOptionsSchema = workOptionsSchema.extend({
 
 export const redoOptionsSchema = workOptionsSchema.extend({ onConflict: conflictPolicySchema.optional() });
 
+/** `messageId`: a boundary, or the `stepId` of calls. */
+export const revertOptionsSchema = redoOptionsSchema.extend({ messageId: id('messageId') });
+
+/** The session that a fork makes. */
+export const sessionKeySchema = z.strictObject({ threadId: id('threadId'), tenantId: id('tenantId').optional() });
+
+/** `at`: the boundary up to which a fork inherits. */
+export const forkOptionsSchema = z.strictObject({ at: id('at') });
+
+export const purgeOptionsSchema = z.strictObject({ root: id('root'), dataDir: id('dataDir').optional() });
+
 export const timelineOptionsSchema = z.strictObject({
   limit: z.number().int().positive().max(100_000).optional(),
   before: z.string().optional(),
@@ -130,6 +141,10 @@ export type RestoreOptions = z.input<typeof restoreOptionsSchema>;
 export type UndoOptions = z.input<typeof undoOptionsSchema>;
 export type RedoOptions = z.input<typeof redoOptionsSchema>;
 export type StepsOptions = z.input<typeof stepsOptionsSchema>;
+export type RevertOptions = z.input<typeof revertOptionsSchema>;
+export type SessionKeyOptions = z.input<typeof sessionKeySchema>;
+export type ForkOptions = z.input<typeof forkOptionsSchema>;
+export type PurgeOptions = z.input<typeof purgeOptionsSchema>;
 export type TimelineOptions = z.input<typeof timelineOptionsSchema>;
 
 /**

@@ -1,11 +1,21 @@
 /**
  * One conversation: checks arguments, queues the work on the engine, and turns faults into answers. What is done lies in
- * `engine/record.ts` (boundaries, calls), `engine/operate.ts` (plan, restore), `history.ts` (undo, redo) and
+ * `engine/record.ts` (boundaries, calls), `engine/operate.ts` (plan, restore), `history.ts` (undo, redo, revert) and
  * `engine/query.ts` (timeline, diff).
  */
-import type { BeginCallResult, DiffResult, EndCallResult, HistoryResult, Session, Step, TimelineItem } from './api.ts';
+import type {
+  BeginCallResult,
+  DiffResult,
+  EndCallResult,
+  HistoryResult,
+  Session,
+  SessionInfo,
+  Step,
+  TimelineItem,
+} from './api.ts';
 import { answer, unavailableOf } from './engine/answers.ts';
 import type { Engine } from './engine/engine.ts';
+import { forkSession } from './engine/forks.ts';
 import { dropSession } from './engine/maintain.ts';
 import { observe } from './engine/observe.ts';
 import { draftRestore, findBoundary, restoreTo, toPlan } from './engine/operate.ts';
@@ -13,7 +23,7 @@ import { diffPositions, timelineItems, turnChanges } from './engine/query.ts';
 import { beginCall, capture, endCall } from './engine/record.ts';
 import { sessionSteps } from './engine/steps.ts';
 import { TakebackError } from './errors.ts';
-import { redoNewest, undoNewest } from './history.ts';
+import { redoNewest, revertToMessage, takeRevertBack, undoNewest } from './history.ts';
 import { isWithin, toRelPath } from './rel-path.ts';
 import {
   type BeginCallOptions,
@@ -25,13 +35,19 @@ import {
   check,
   type EndCallOptions,
   endCallOptionsSchema,
+  type ForkOptions,
+  forkOptionsSchema,
   type PlanOptions,
   planOptionsSchema,
   type RedoOptions,
   type RestoreOptions,
+  type RevertOptions,
   redoOptionsSchema,
   restoreOptionsSchema,
+  revertOptionsSchema,
+  type SessionKeyOptions,
   type StepsOptions,
+  sessionKeySchema,
   stepsOptionsSchema,
   type TimelineOptions,
   timelineOptionsSchema,
@@ -226,26 +242,44 @@ export class SessionHandle implements Session {
   async undo(options: UndoOptions = {}): Promise<Result<HistoryResult>> {
     const { boundaryId, onConflict, signal, onProgress } = check(undoOptionsSchema, options, 'options');
     throwIfAborted(signal);
-    return this.#run(async (engine) =>
-      undoNewest(engine, await engine.timeline.findSession(this.#key), {
-        boundaryId,
-        onConflict: onConflict ?? this.#onConflict,
-        signal,
-        onProgress,
-      }),
-    );
+    const request = { boundaryId, onConflict: onConflict ?? this.#onConflict, signal, onProgress };
+    return this.#history((engine, session) => undoNewest(engine, session, request));
   }
 
   async redo(options: RedoOptions = {}): Promise<Result<HistoryResult>> {
     const { onConflict, signal, onProgress } = check(redoOptionsSchema, options, 'options');
     throwIfAborted(signal);
-    return this.#run(async (engine) =>
-      redoNewest(engine, await engine.timeline.findSession(this.#key), {
-        onConflict: onConflict ?? this.#onConflict,
-        signal,
-        onProgress,
-      }),
-    );
+    const request = { onConflict: onConflict ?? this.#onConflict, signal, onProgress };
+    return this.#history((engine, session) => redoNewest(engine, session, request));
+  }
+
+  async revert(options: RevertOptions): Promise<Result<HistoryResult>> {
+    const { messageId, onConflict, signal, onProgress } = check(revertOptionsSchema, options, 'options');
+    throwIfAborted(signal);
+    const request = { messageId, onConflict: onConflict ?? this.#onConflict, signal, onProgress };
+    return this.#history((engine, session) => revertToMessage(engine, session, request));
+  }
+
+  async unrevert(options: RedoOptions = {}): Promise<Result<HistoryResult>> {
+    const { onConflict, signal, onProgress } = check(redoOptionsSchema, options, 'options');
+    throwIfAborted(signal);
+    const request = { onConflict: onConflict ?? this.#onConflict, signal, onProgress };
+    return this.#history((engine, session) => takeRevertBack(engine, session, request));
+  }
+
+  async #history(
+    work: (engine: Engine, session: SessionRecord | null) => Promise<HistoryResult>,
+  ): Promise<Result<HistoryResult>> {
+    return this.#run(async (engine) => work(engine, await engine.timeline.findSession(this.#key)));
+  }
+
+  async fork(key: SessionKeyOptions, options: ForkOptions): Promise<Result<{ session: SessionInfo }>> {
+    const { threadId, tenantId } = check(sessionKeySchema, key, 'key');
+    const { at } = check(forkOptionsSchema, options, 'options');
+    return this.#run(async (engine) => {
+      const parent = await engine.timeline.findSession(this.#key);
+      return { session: await forkSession(engine, parent, { key: { threadId, tenantId: tenantId ?? null }, at }) };
+    });
   }
 
   async timeline(options: TimelineOptions = {}): Promise<Result<{ items: readonly TimelineItem[] }>> {

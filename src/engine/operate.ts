@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type { ApplyEntry } from '../backend/backend.ts';
 import { headState, ruleSources } from '../git/context.ts';
 import { attribute } from '../model/attribution.ts';
+import { adoptCalls } from '../model/lineage.ts';
 import {
   applyEntries,
   peekPaths,
@@ -102,10 +103,12 @@ export async function draftRestore(
     ...windowed,
   });
   const plan = await linkedMoves(engine, restore);
+  const calls = await engine.timeline.callsBetween(window.afterSeq);
+  const lineage = await engine.timeline.lineage(session.id);
   return {
     plan,
     token: tokenOf(plan),
-    irreversible: irreversibleCalls(await engine.timeline.callsBetween(window.afterSeq), session.id, window),
+    irreversible: irreversibleCalls(adoptCalls(calls, session.id, lineage), session.id, window),
     notes: await gitNotes(engine, boundary),
   };
 }
@@ -158,9 +161,11 @@ export interface OperationRequest extends WorkOptions {
     settled: SettledReceipt,
   ) => Promise<Pick<Append, 'taken' | 'returned' | 'markUndone' | 'clearUndone'>>;
   readonly takesBack?: OperationRecord;
+  /** Recorded also where nothing was settled and nothing had to be: it is a state, not only what was written. */
+  readonly always?: boolean;
 }
 
-/** Runs in the engine's queue. Nothing is appended where nothing was settled. */
+/** Runs in the engine's queue. Nothing is appended where nothing was settled, unless `always`. */
 export async function operate(engine: Engine, session: SessionRecord, request: OperationRequest): Promise<Receipt> {
   await engine.checkRoot();
   const receipt = await engine.locked(async () => {
@@ -203,7 +208,8 @@ async function execute(
     notes: draft.notes,
   });
   const touched = outcomes.filter((o) => o.status === 'done').map((o) => o.path);
-  if (settled.settled.length > 0) await append(engine, session, { request, settled, touched });
+  if (settled.settled.length > 0 || request.always === true)
+    await append(engine, session, { request, settled, touched });
   if (entries.length > 0) await engine.tree.finish(journal);
   return settled.receipt;
 }
@@ -305,12 +311,12 @@ export async function boundariesFrom(
   }
 }
 
-/** Takes an operation of the session back. */
+/** Takes an operation of the session back. One that took nothing is taken back by saying so. */
 export async function takeBack(
   engine: Engine,
   session: SessionRecord,
   operation: OperationRecord,
-  request: WorkOptions & { onConflict: ConflictPolicy },
+  request: WorkOptions & { onConflict: ConflictPolicy; kind?: 'redo' | 'unrevert' },
 ): Promise<Receipt> {
   const { timeline } = engine;
   const draft = async (): Promise<Draft> => {
@@ -322,7 +328,8 @@ export async function takeBack(
     return { plan, token: tokenOf(plan), irreversible: [], notes: [] };
   };
   return operate(engine, session, {
-    kind: 'redo',
+    kind: request.kind ?? 'redo',
+    always: (await timeline.takenBy(operation.id)).length === 0,
     boundary: { boundaryId: operation.boundaryId, seq: operation.boundarySeq },
     onConflict: request.onConflict,
     signal: request.signal,

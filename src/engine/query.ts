@@ -8,9 +8,10 @@ import type { DiffResult, FileCounts, TimelineItem } from '../api.ts';
 import { TakebackError } from '../errors.ts';
 import { attribute } from '../model/attribution.ts';
 import { countChanges, summarize } from '../model/changes.ts';
+import { adoptCalls } from '../model/lineage.ts';
 import { type PatchSide, type PathPatch, patchOf } from '../model/patch.ts';
 import type { AttributedRow, Window } from '../model/types.ts';
-import type { BoundaryRecord, CallRecord, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
+import type { Ancestor, BoundaryRecord, CallRecord, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
 import type { ChangeSummary, Version } from '../types.ts';
 import type { Engine } from './engine.ts';
 import { isKept } from './export.ts';
@@ -134,29 +135,31 @@ export async function timelineItems(
     limit: options.limit,
     ...(beforeSeq === undefined ? {} : { beforeSeq }),
   });
+  const lineage = await timeline.lineage(session.id);
   const items: { seq: number; item: TimelineItem }[] = [];
   for (const boundary of page) {
     const next = await timeline.nextBoundary(session.id, boundary.seq);
     const window: Window = { afterSeq: boundary.seq, toSeq: next?.seq ?? null };
-    items.push(...(await turnItems(engine, { session, boundary, window })));
+    items.push(...(await turnItems(engine, { session, lineage, boundary, window })));
   }
   return items.sort((a, b) => a.seq - b.seq).map(({ item }) => item);
 }
 
 interface TurnOf {
   readonly session: SessionRecord;
+  readonly lineage: readonly Ancestor[];
   readonly boundary: BoundaryRecord;
   readonly window: Window;
 }
 
 async function turnItems(
   engine: Engine,
-  { session, boundary, window }: TurnOf,
+  { session, lineage, boundary, window }: TurnOf,
 ): Promise<{ seq: number; item: TimelineItem }[]> {
   const { timeline } = engine;
   const rows = await ownRows(engine, session, window);
   const end = window.toSeq ?? Number.MAX_SAFE_INTEGER;
-  const calls = (await timeline.callsBetween(boundary.seq, end)).filter(
+  const calls = adoptCalls(await timeline.callsBetween(boundary.seq, end), session.id, lineage).filter(
     (c) => c.session === session.id && c.beginSeq >= boundary.seq,
   );
   const operations = (await timeline.operations(session.id, { afterSeq: boundary.seq })).filter((o) => o.seq <= end);
@@ -179,6 +182,7 @@ async function boundaryItem(
     at: boundary.createdAt,
     files: await countsOf(engine, rows),
     undone: boundary.undoneBy !== null,
+    reverted: boundary.undoneBy !== null && (await engine.timeline.operation(boundary.undoneBy))?.kind === 'revert',
   };
 }
 
@@ -209,6 +213,6 @@ function operationItem(operation: OperationRecord): TimelineItem {
     at: operation.createdAt,
     outcome: operation.receipt.outcome,
     restored: operation.receipt.restored.length,
-    standing: operation.kind !== 'redo' && operation.redoneBy === null,
+    standing: operation.takesBack === null && operation.redoneBy === null,
   };
 }

@@ -23,6 +23,7 @@ import {
 import { setUp } from './tanstack/plugin.ts';
 import { openOptionsOf, Threads } from './tanstack/threads.ts';
 
+export { purgeSnapshots } from '../index.ts';
 export type { ChatHooks, PluginContext, PluginContributions, PluginEvent } from './tanstack/host.ts';
 export type {
   CallFacts,

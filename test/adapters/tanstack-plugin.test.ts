@@ -6,6 +6,7 @@ import {
   type FileChange,
   FileChanged,
   FileChangedMore,
+  purgeSnapshots,
   SnapshotFailed,
   type Snapshots,
   type SnapshotsOptions,
@@ -238,6 +239,89 @@ describeBackends('undo and redo', (backend) => {
   });
 });
 
+describeBackends('revert and unrevert', (backend) => {
+  const STANDS = 'A revert stands. Run unrevert, or send a prompt, first.';
+
+  /** Two turns of two steps; the user edits between them. */
+  async function twoTurns(): Promise<Desk> {
+    const desk = await Desk.open(backend, { setup: 'echo 0 > a.ts; echo 0 > mine.ts' });
+    await desk.host.send([[edit('c1', 'a.ts', '1\n')], [edit('c2', 'b.ts', '1\n')], 'One.']);
+    desk.space.write('mine.ts', 'between\n');
+    await desk.host.send([[shell('c3', 'echo 2 > a.ts; echo 2 > c.ts')], 'Two.']);
+    return desk;
+  }
+
+  const idOf = (desk: Desk, at: number): string => desk.host.transcript[at]?.id ?? '';
+  const files = (desk: Desk): string => desk.space.sh('for f in *; do echo "$f $(cat $f)"; done').trim();
+
+  test('a revert to any message takes back only what the calls after it changed, and hides the messages after it; unrevert brings both back', async () => {
+    await using desk = await twoTurns();
+    const transcript = structuredClone(desk.host.transcript);
+    expect(desk.roles()).toBe('uatatauata');
+    const seen: [string, number, string][] = [];
+    for (const at of [0, 1, 3, 5, 6, 7, 9]) {
+      const text = await desk.host.runCommand('revert', { messageId: idOf(desk, at) });
+      seen.push([String(text), desk.host.transcript.length, files(desk).replaceAll('\n', ', ')]);
+      await desk.host.runCommand('unrevert');
+      expect(desk.host.transcript, 'unrevert brings back the messages').toEqual(transcript);
+      expect(files(desk), 'and the files').toBe('a.ts 2\nb.ts 1\nc.ts 2\nmine.ts between');
+    }
+    const back = (count: number): string => `Went back to the message. Files restored: ${count}.`;
+    expect(seen).toEqual([
+      [back(3), 1, 'a.ts 0, mine.ts between'],
+      [back(3), 3, 'a.ts 1, mine.ts between'],
+      [back(2), 5, 'a.ts 1, b.ts 1, mine.ts between'],
+      [back(2), 6, 'a.ts 1, b.ts 1, mine.ts between'],
+      [back(2), 7, 'a.ts 1, b.ts 1, mine.ts between'],
+      [back(0), 9, 'a.ts 2, b.ts 1, c.ts 2, mine.ts between'],
+      [back(0), 10, 'a.ts 2, b.ts 1, c.ts 2, mine.ts between'],
+    ]);
+  });
+
+  test('while a revert stands, /undo and /redo answer that; the next prompt drops the hidden messages for good', async () => {
+    await using desk = await twoTurns();
+    await desk.host.runCommand('revert', { messageId: idOf(desk, 5) });
+    expect([await desk.undo(), await desk.redo()]).toEqual([STANDS, STANDS]);
+    await desk.host.send([[edit('c4', 'd.ts', '4\n')], 'Three.']);
+    const after = files(desk);
+    expect(await desk.host.runCommand('unrevert'), 'then unrevert does not change the files').toBe(
+      'Nothing to unrevert.',
+    );
+    expect([desk.roles(), files(desk)]).toEqual(['uatatauata', after]);
+    expect(desk.host.transcript.at(-1)?.content).toBe('Three.');
+  });
+
+  test('the revert is saved, so unrevert still works after a restart', async () => {
+    await using desk = await twoTurns();
+    await desk.host.runCommand('revert', { messageId: idOf(desk, 0) });
+    await using second = await desk.restart(backend);
+    expect(await second.undo()).toBe(STANDS);
+    expect(await second.host.runCommand('unrevert')).toBe('Took the revert back. Files restored: 3.');
+    expect([second.roles(), files(second)]).toEqual(['uatatauata', 'a.ts 2\nb.ts 1\nc.ts 2\nmine.ts between']);
+  });
+
+  test('a revert and unrevert send FileChanged for each file that they change, with no toolCallId', async () => {
+    await using desk = await twoTurns();
+    const before = desk.host.eventsOf(FileChanged).length;
+    await desk.host.runCommand('revert', { messageId: idOf(desk, 5) });
+    await desk.host.runCommand('unrevert');
+    const sent = desk.host.eventsOf(FileChanged).slice(before);
+    expect(sent.map((file) => [file.change, file.path.split('/').at(-1), file.toolCallId])).toEqual([
+      ['updated', 'a.ts', undefined],
+      ['deleted', 'c.ts', undefined],
+      ['updated', 'a.ts', undefined],
+      ['created', 'c.ts', undefined],
+    ]);
+  });
+
+  test('a message that is not known changes nothing', async () => {
+    await using desk = await twoTurns();
+    const before = [desk.roles(), files(desk)];
+    expect(await desk.host.runCommand('revert', { messageId: 'no-such-message' })).toContain('no-such-message');
+    expect([desk.roles(), files(desk)]).toEqual(before);
+  });
+});
+
 describeBackends('steps and diff', (backend) => {
   test('each model step that changed files leaves a record { from, to, files, toolCallIds } in the session log', async () => {
     await using desk = await Desk.open(backend, { setup: 'echo 1 > a.ts' });
@@ -393,5 +477,36 @@ describeBackends('threads, tenants and restarts', (backend) => {
     await using third = await second.restart(backend);
     expect(await third.redo()).toBe('Redid the last turn.');
     expect([third.space.read('login.ts'), third.roles()]).toEqual(['broken\n', 'uatata']);
+  });
+});
+
+describeBackends('purgeSnapshots', (backend) => {
+  test('removes the snapshots of a thread after its session closed, and leaves the files and other threads', async () => {
+    await using desk = await Desk.open(backend, { setup: 'echo 0 > a.ts', more: { tenantId: 'acme' } });
+    const options = { root: desk.space.root, dataDir: desk.space.dataDir };
+    await desk.host.send([[edit('c1', 'a.ts', '1\n')], 'Done.']);
+    const other = await desk.history.session({ threadId: 'other' });
+    await other.capture('m');
+    await other.call('c', {}, () => desk.space.write('b.ts', '1\n'));
+    await desk.host.close();
+
+    await purgeSnapshots(options, { tenantId: 'acme', threadId: 'fix-login' });
+    expect(desk.space.read('a.ts')).toBe('1\n');
+    await using again = await desk.restart(backend, { tenantId: 'acme' });
+    expect(await again.undo()).toBe('Nothing to undo.');
+    expect(await (await again.history.session({ threadId: 'other' })).undo()).toMatchObject({ outcome: 'done' });
+  });
+
+  test('leave out tenantId for a thread in the default tenant; it resolves also when there is nothing', async () => {
+    await using desk = await Desk.open(backend);
+    const options = { root: desk.space.root, dataDir: desk.space.dataDir };
+    await desk.host.send([[edit('c1', 'a.ts', '1\n')], 'Done.']);
+    await desk.host.close();
+    await purgeSnapshots(options, { threadId: 'fix-login' });
+    await purgeSnapshots(options, { threadId: 'fix-login' });
+    await purgeSnapshots({ ...options, dataDir: join(desk.space.base, 'nothing') }, { threadId: 'fix-login' });
+    expect(desk.space.sh('ls', { cwd: desk.space.base }), 'no store was made').toBe('data\nhome\nw\n');
+    await using again = await desk.restart(backend);
+    expect(await again.undo()).toBe('Nothing to undo.');
   });
 });

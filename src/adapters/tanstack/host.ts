@@ -7,7 +7,10 @@
 export interface ChatMessage {
   readonly role: 'user' | 'assistant' | 'tool';
   readonly id?: string | undefined;
+  /** Of an assistant message: the calls that it asks for. */
   readonly toolCalls?: readonly { readonly id: string }[] | undefined;
+  /** Of a tool message: the call that it answers. */
+  readonly toolCallId?: string | undefined;
 }
 
 /** The context of one run of `chat()`; one object for all hooks of the run. */

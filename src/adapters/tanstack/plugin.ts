@@ -7,8 +7,17 @@
  */
 import { resolve } from 'node:path';
 import type { FileChangedMoreEvent } from '../../api.ts';
-import { commandsOf, type Removed, type RemovedStack } from './commands.ts';
-import type { ChatContext, LogWriter, PluginContext, PluginContributions, PluginEvent, PluginState } from './host.ts';
+import { commandsOf } from './commands.ts';
+import type { Removed, TakenOut } from './conversation.ts';
+import type {
+  ChatContext,
+  ChatMessage,
+  LogWriter,
+  PluginContext,
+  PluginContributions,
+  PluginEvent,
+  PluginState,
+} from './host.ts';
 import { chatMiddleware } from './middleware.ts';
 import {
   type FileChange,
@@ -29,6 +38,8 @@ interface Kept {
   readonly steps: readonly SnapshotStep[];
   /** What undo took out of the transcript, newest last. */
   readonly removed: readonly Removed[];
+  /** What the standing revert took out. */
+  readonly hidden: readonly ChatMessage[];
 }
 
 const MAX_KEPT_STEPS = 500;
@@ -52,7 +63,7 @@ export async function setUp(
     await thread.failed(thread.workspace, true);
     return undefined;
   }
-  const state = ctx.state<Kept>({ steps: [], removed: [] });
+  const state = ctx.state<Kept>({ steps: [], removed: [], hidden: [] });
   const middleware = chatMiddleware({
     describeCall: options.describeCall,
     lease: async () => ({ thread, release: async () => undefined }),
@@ -61,11 +72,12 @@ export async function setUp(
     },
     failed: (_run, cause) => thread.failed(cause),
     turnBegan: async () => {
-      if ((await state.get()).removed.length > 0) await state.update((kept) => ({ ...kept, removed: [] }));
+      const { removed, hidden } = await state.get();
+      if (removed.length > 0 || hidden.length > 0) await state.update((kept) => ({ ...kept, removed: [], hidden: [] }));
     },
     callsBegin: () => events.forgetReported(),
   });
-  return { middleware: [middleware], commands: commandsOf(thread, stackIn(state)) };
+  return { middleware: [middleware], commands: commandsOf(thread, takenOutIn(state)) };
 }
 
 function logOf(run: ChatContext, { logRecords }: SnapshotsOptions): LogWriter | undefined {
@@ -77,14 +89,16 @@ async function keepStep(step: SnapshotStep, log: LogWriter | undefined, state: P
   await state.update((kept) => ({ ...kept, steps: [...kept.steps, step].slice(-MAX_KEPT_STEPS) }));
 }
 
-function stackIn(state: PluginState<Kept>): RemovedStack {
-  const change = async (next: (removed: readonly Removed[]) => readonly Removed[]): Promise<void> => {
-    await state.update((kept) => ({ ...kept, removed: next(kept.removed) }));
+function takenOutIn(state: PluginState<Kept>): TakenOut {
+  const change = async (next: (kept: Kept) => Partial<Kept>): Promise<void> => {
+    await state.update((kept) => ({ ...kept, ...next(kept) }));
   };
   return {
-    newest: async () => (await state.get()).removed.at(-1),
-    push: (one) => change((removed) => [...removed, one]),
-    pop: () => change((removed) => removed.slice(0, -1)),
+    newestUndone: async () => (await state.get()).removed.at(-1),
+    pushUndone: (one) => change(({ removed }) => ({ removed: [...removed, one] })),
+    popUndone: () => change(({ removed }) => ({ removed: removed.slice(0, -1) })),
+    hidden: async () => (await state.get()).hidden,
+    hide: (messages) => change(() => ({ hidden: messages })),
   };
 }
 

@@ -66,6 +66,7 @@ class Desk {
   async restart(backend: BackendKind, more: Partial<SnapshotsOptions> = {}): Promise<Desk> {
     const saved = structuredClone(this.host.saved);
     await this.host.close();
+    await this.history.close();
     return Desk.open(backend, { space: this.space, saved, more });
   }
 

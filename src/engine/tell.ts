@@ -88,7 +88,7 @@ interface Telling {
 
 async function emit(engine: Engine, rows: readonly Row[], { origin, sole }: Telling): Promise<void> {
   const { events } = engine;
-  const changes = await foldedMoves(engine, summarize(rows));
+  const changes = (await foldedMoves(engine, summarize(rows))).filter(isTold);
   const callOf = ({ path, from }: ChangeSummary): string | undefined =>
     from === undefined || sole.get(from) === sole.get(path) ? sole.get(path) : undefined;
   const told: ToldChange[] = [];
@@ -105,6 +105,11 @@ async function emit(engine: Engine, rows: readonly Row[], { origin, sole }: Tell
   const [only] = calls;
   const more = calls.size === 1 && only !== undefined ? { toolCallId: only } : {};
   events.changes(told, { origin, more: { total: changes.length, ...more } });
+}
+
+/** Secret files, and files that rules hide, are nobody's news. */
+function isTold({ before, after }: ChangeSummary): boolean {
+  return ![before, after].some((v) => v.kind === 'uncovered' && (v.reason === 'secret' || v.reason === 'ignored'));
 }
 
 async function patchText(engine: Engine, change: ChangeSummary): Promise<string | undefined> {

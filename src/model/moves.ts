@@ -33,8 +33,9 @@ export interface MoveEnds {
 /** Guessed: more candidates than that are no moves of single files; git has a limit of this kind too. */
 const MAX_CANDIDATES = 200;
 const MAX_FILE_BYTES = 1024 * 1024;
-/** Guessed: all candidates together; keeps the end of a call under half a second. */
-const MAX_TOTAL_BYTES = 16 * 1024 * 1024;
+/** Guessed: all candidates together, and lines that two of them share; a fraction of a second. */
+const MAX_TOTAL_BYTES = 8 * 1024 * 1024;
+const MAX_COMPARISONS = 40_000_000;
 /** Percent; git's default. */
 const MIN_SIMILARITY = 50;
 
@@ -145,42 +146,86 @@ interface Pair extends Move {
 export function similarMoves(candidates: Candidates, bytes: ReadonlyMap<Hash, Uint8Array>): Move[] {
   const isTold = ({ content }: Candidate): boolean => isText(bytes.get(content));
   const gone = candidates.gone.filter(isTold);
-  const chunks = new Map(
-    [...gone, ...candidates.made].map(({ content }) => [content, chunksOf(bytes.get(content) ?? EMPTY)] as const),
+  const made = candidates.made.filter(isTold);
+  const ids = new Map<string, number>();
+  const cut = ({ content }: Candidate): Chunks => numbered(chunksOf(bytes.get(content) as Uint8Array), ids);
+  const targets = made.map(cut);
+  const holders = holdersOf(gone.map(cut), ids.size);
+  const work = targets.reduce(
+    (sum, { chunks }) => chunks.reduce((inner, id) => inner + (holders.ends[id] as number) - startOf(holders, id), sum),
+    0,
   );
-  const holders = holdersOf(gone, chunks);
-  const pairs = candidates.made.filter(isTold).flatMap((to): Pair[] => {
-    const common = new Array<number>(gone.length).fill(0);
-    for (const [chunk, count] of chunks.get(to.content) ?? []) {
-      for (const holder of holders.get(chunk) ?? []) {
-        common[holder.at] = (common[holder.at] as number) + Math.min(count, holder.count);
-      }
-    }
-    return gone.flatMap((from, at): Pair[] => {
-      const score = (common[at] as number) / Math.max(from.size, to.size);
-      const sameName = baseName(from.path) === baseName(to.path);
-      return score * 100 >= MIN_SIMILARITY ? [{ from: from.path, to: to.path, score, sameName }] : [];
-    });
-  });
-  return bestPairs(pairs);
+  if (work > MAX_COMPARISONS) return [];
+  return bestPairs(made.flatMap((to, i) => pairsOf(to, gone, commonBytes(targets[i] as Chunks, holders, gone.length))));
 }
 
-const EMPTY = new Uint8Array(0);
+function pairsOf(to: Candidate, gone: readonly Candidate[], common: Float64Array): Pair[] {
+  return gone.flatMap((from, at): Pair[] => {
+    const score = (common[at] as number) / Math.max(from.size, to.size);
+    const sameName = baseName(from.path) === baseName(to.path);
+    return score * 100 >= MIN_SIMILARITY ? [{ from: from.path, to: to.path, score, sameName }] : [];
+  });
+}
 
-/** Which sources hold a chunk, and how many bytes of it. */
-function holdersOf(
-  gone: readonly Candidate[],
-  chunks: ReadonlyMap<Hash, ReadonlyMap<string, number>>,
-): Map<string, { at: number; count: number }[]> {
-  const holders = new Map<string, { at: number; count: number }[]>();
-  for (const [at, { content }] of gone.entries()) {
-    for (const [chunk, count] of chunks.get(content) ?? []) {
-      const list = holders.get(chunk);
-      if (list === undefined) holders.set(chunk, [{ at, count }]);
-      else list.push({ at, count });
+/** A file's chunks by number, each once, with the bytes that they make up. */
+interface Chunks {
+  readonly chunks: Uint32Array;
+  readonly counts: Uint32Array;
+}
+
+function numbered(counts: ReadonlyMap<string, number>, ids: Map<string, number>): Chunks {
+  const chunks = new Uint32Array(counts.size);
+  let at = 0;
+  for (const chunk of counts.keys()) {
+    const id = ids.get(chunk) ?? ids.size;
+    ids.set(chunk, id);
+    chunks[at++] = id;
+  }
+  return { chunks, counts: Uint32Array.from(counts.values()) };
+}
+
+/** For each chunk, in one array after the other: the files that hold it, and their bytes of it. */
+interface Holders {
+  readonly ends: Uint32Array;
+  readonly files: Uint32Array;
+  readonly counts: Uint32Array;
+}
+
+function startOf({ ends }: Holders, id: number): number {
+  return id === 0 ? 0 : (ends[id - 1] as number);
+}
+
+function holdersOf(files: readonly Chunks[], distinct: number): Holders {
+  const ends = new Uint32Array(distinct);
+  for (const { chunks } of files) for (const id of chunks) ends[id] = (ends[id] as number) + 1;
+  for (let id = 1; id < distinct; id++) ends[id] = (ends[id] as number) + (ends[id - 1] as number);
+  const total = ends.at(-1) ?? 0;
+  const holders = { ends, files: new Uint32Array(total), counts: new Uint32Array(total) };
+  const next = Uint32Array.from({ length: distinct }, (_, id) => startOf(holders, id));
+  for (const [file, { chunks, counts }] of files.entries()) {
+    for (const [i, id] of chunks.entries()) {
+      const at = next[id] as number;
+      holders.files[at] = file;
+      holders.counts[at] = counts[i] as number;
+      next[id] = at + 1;
     }
   }
   return holders;
+}
+
+/** Bytes that a file has in common with each of the others. */
+function commonBytes({ chunks, counts }: Chunks, holders: Holders, files: number): Float64Array {
+  const common = new Float64Array(files);
+  for (let i = 0; i < chunks.length; i++) {
+    const id = chunks[i] as number;
+    const count = counts[i] as number;
+    const end = holders.ends[id] as number;
+    for (let at = startOf(holders, id); at < end; at++) {
+      const file = holders.files[at] as number;
+      common[file] = (common[file] as number) + Math.min(count, holders.counts[at] as number);
+    }
+  }
+  return common;
 }
 
 function bestPairs(pairs: readonly Pair[]): Move[] {

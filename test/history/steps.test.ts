@@ -57,6 +57,15 @@ describeBackends('steps', (backend) => {
     expect(await patch(second.to, first.from)).toEqual(['-one', '-two']);
   });
 
+  test('diff refuses a position of another workspace, and one that is none', async () => {
+    await using story = await Story.begin(backend, 'echo a >a');
+    await using other = await Story.begin(backend, 'echo a >a');
+    await story.cp('1');
+    const { position } = await other.cp('1');
+    await expect(story.session().diff(position)).rejects.toMatchObject({ code: 'ERR_ROOT_MISMATCH' });
+    await expect(story.session().diff('m1')).rejects.toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+  });
+
   test('a step keeps only the files that its own calls changed', async () => {
     await using story = await Story.begin(backend, 'echo a >a; echo b >b; echo c >c');
     const other = story.session('other');

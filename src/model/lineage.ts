@@ -23,8 +23,10 @@ export function adoptCalls(
     const forkSeq = forks.get(call.session) ?? 0;
     if (call.beginSeq >= forkSeq) return [call];
     if (call.endSeq !== null && call.endSeq <= forkSeq) return [{ ...call, session }];
-    const inherited: CallRecord = { ...call, session, endSeq: forkSeq, state: 'ended' };
-    return [inherited, { ...call, beginSeq: forkSeq }];
+    return [
+      { ...call, beginSeq: forkSeq },
+      { ...call, session, endSeq: forkSeq, state: 'ended' },
+    ];
   });
 }
 

@@ -49,7 +49,11 @@ describeBackends('retention', (backend) => {
       await story.session().undo({ boundaryId: 'm1' }),
       await story.session().fork({ threadId: 'f' }, { at: 'm0' }),
     ])
-      expect(result).toMatchObject({ available: false, reason: 'unknown-boundary', detail: expect.stringMatching(/^expired: "m[01]"$/) });
+      expect(result).toMatchObject({
+        available: false,
+        reason: 'unknown-boundary',
+        detail: expect.stringMatching(/^expired: "m[01]"$/),
+      });
     expect(story.space.read('f')).toBe('3');
     expect(got(await story.workspace.verify()).problems).toEqual([]);
   });

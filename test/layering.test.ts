@@ -155,6 +155,14 @@ describe('model/', () => {
   });
 });
 
+test('adapters import no package of a host: zod and modules of Node only', () => {
+  const wrong = sources
+    .filter(({ file }) => file.startsWith('adapters/'))
+    .flatMap(({ file, packages }) => packages.map(({ from }) => [file, from] as const))
+    .filter(([, from]) => from !== 'zod' && !from.startsWith('node:'));
+  expect(wrong).toEqual([]);
+});
+
 test('index.ts re-exports and does nothing else', () => {
   const index = withoutComments(sources.find(({ file }) => file === 'index.ts')?.text ?? '');
   expect(index.replace(/export\s+(type\s+)?(\*|\{[^}]*\})\s+from\s+'[^']+';/g, '').trim()).toBe('');

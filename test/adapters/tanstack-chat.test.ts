@@ -10,7 +10,7 @@ import {
   snapshots,
 } from '../../src/adapters/tanstack.ts';
 import type { BackendKind } from '../../src/backend/backend.ts';
-import { openWorkspace, type Workspace } from '../../src/index.ts';
+import { openWorkspace, type Session, type Workspace } from '../../src/index.ts';
 import { describeBackends } from '../kit/backends.ts';
 import { Space } from '../kit/space.ts';
 import { got } from '../kit/story.ts';
@@ -248,7 +248,7 @@ describeBackends('snapshots in chat()', (backend) => {
 });
 
 /** A workspace whose sessions fail where the test says. */
-function failing(workspace: Workspace, override: (session: object) => object): Workspace {
+function failing(workspace: Workspace, override: (session: Session) => object): Workspace {
   return new Proxy(workspace, {
     get: (target, key) => {
       if (key === 'session') {
@@ -270,12 +270,11 @@ function failing(workspace: Workspace, override: (session: object) => object): W
 }
 
 describe('failures of ours', () => {
-  async function chatWith(
-    override: (session: Workspace['session'] extends (o: never) => infer S ? S : never) => object,
-  ) {
+  async function chatWith(override: (session: Session) => object, more: Partial<SnapshotsOptions> = {}) {
     const space = new Space();
     const history = historyOf(space, 'portable', {
-      open: async (options) => failing(await openWorkspace(options), override as never),
+      open: async (options) => failing(await openWorkspace(options), override),
+      ...more,
     });
     const chunks: Chunk[] = await turn(space, history, [
       [edit('c1', 'a.txt', '1\n')],
@@ -312,6 +311,16 @@ describe('failures of ours', () => {
       capture: (id: string) => (++tries === 1 ? boom() : session.capture(id)),
     }));
     expect(tries).toBe(2);
+    expect(custom(run.chunks, STEP)).toMatchObject([{ files: ['a.txt'] }, { files: ['b.txt'] }]);
+  });
+
+  test('a describeCall that throws is told, and the call is recorded without it', async () => {
+    await using run = await chatWith(() => ({}), {
+      describeCall: () => {
+        throw new Error('no idea');
+      },
+    });
+    expect(custom(run.chunks, FAILED)).toMatchObject([{ detail: 'no idea' }, { detail: 'no idea' }]);
     expect(custom(run.chunks, STEP)).toMatchObject([{ files: ['a.txt'] }, { files: ['b.txt'] }]);
   });
 

@@ -125,7 +125,7 @@ class Run {
   async beginCall(call: ToolCallStart): Promise<void> {
     if (!this.thread.workspace.available) return;
     if (this.thread.openCalls.size === 0) this.#settings.callsBegin?.();
-    const facts = this.#settings.describeCall?.(call) ?? {};
+    const facts = await this.#factsOf(call);
     const stepId = this.#stepOf(call);
     const began = await this.#begin(call.toolCallId, {
       tool: call.toolName,
@@ -136,6 +136,16 @@ class Run {
     this.thread.openCalls.add(call.toolCallId);
     this.#facts.set(call.toolCallId, facts);
     this.#steps.add(stepId);
+  }
+
+  /** A call of which nothing is known is recorded all the same. */
+  async #factsOf(call: ToolCallStart): Promise<CallFacts> {
+    try {
+      return this.#settings.describeCall?.(call) ?? {};
+    } catch (error) {
+      await this.thread.failed(error);
+      return {};
+    }
   }
 
   /** A tool may name a path outside the root: the call then owns what it changes, as one that names none. */

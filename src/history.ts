@@ -7,6 +7,7 @@
  */
 import type { HistoryResult } from './api.ts';
 import type { Engine } from './engine/engine.ts';
+import { endDeadCalls } from './engine/observe.ts';
 import { findBoundary, refuseOpenCalls, restoreTo, takeBack } from './engine/operate.ts';
 import { messagePosition, refuseStandingRevert, revertTo, standingRevert } from './engine/revert.ts';
 import { attributionInput } from './engine/rows.ts';
@@ -43,6 +44,7 @@ export async function undoNewest(
   await engine.checkRoot();
   await engine.catchUp();
   if (session === null) return nothing(NOTHING_TO_UNDO);
+  await endDeadCalls(engine, request.signal);
   await refuseOpenCalls(engine, session);
   await refuseStandingRevert(engine, session);
   const turn =
@@ -111,6 +113,7 @@ export async function redoNewest(
   await engine.checkRoot();
   await engine.catchUp();
   if (session === null) return nothing(NOTHING_TO_REDO);
+  await endDeadCalls(engine, request.signal);
   await refuseOpenCalls(engine, session);
   await refuseStandingRevert(engine, session);
   const operation = await newestStanding(engine, session);

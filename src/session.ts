@@ -16,7 +16,7 @@ import { answer, unavailableOf } from './engine/answers.ts';
 import type { Engine } from './engine/engine.ts';
 import { forkSession } from './engine/forks.ts';
 import { dropSession } from './engine/maintain.ts';
-import { observe } from './engine/observe.ts';
+import { endDeadCalls, observe } from './engine/observe.ts';
 import { draftRestore, findBoundary, restoreTo, toPlan } from './engine/operate.ts';
 import { diffPositions, timelineItems, turnChanges } from './engine/query.ts';
 import { beginCall, capture, endCall } from './engine/record.ts';
@@ -209,6 +209,7 @@ export class SessionHandle implements Session {
       const wanted = wantedPaths(engine, paths);
       await engine.checkRoot();
       await engine.catchUp();
+      await endDeadCalls(engine, signal);
       const session = await engine.timeline.findSession(this.#key);
       const boundary = await findBoundary(engine, session, id);
       const request = { paths: wanted, onConflict: onConflict ?? this.#onConflict, signal, onProgress };
@@ -223,6 +224,7 @@ export class SessionHandle implements Session {
     const result = await this.#run(async (engine) => {
       const wanted = wantedPaths(engine, paths);
       await engine.checkRoot();
+      await endDeadCalls(engine, signal);
       const session = await engine.timeline.findSession(this.#key);
       const boundary = await findBoundary(engine, session, id);
       const request = {

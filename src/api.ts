@@ -13,6 +13,7 @@ import type {
   RevertOptions,
   SessionKeyOptions,
   SessionOptions,
+  StepsOptions,
   TimelineOptions,
   UndoOptions,
 } from './schemas.ts';
@@ -150,6 +151,19 @@ export interface DiffResult {
   readonly stats: { readonly files: number; readonly linesAdded: number; readonly linesDeleted: number };
 }
 
+/** What the calls of one model step changed. */
+export interface Step {
+  /** The `stepId` of its calls, or the id of the one call that had none. */
+  readonly id: string;
+  /** Positions before its first call and after its last; `session.diff` takes them. */
+  readonly from: string;
+  readonly to: string;
+  /** What its own calls changed, sorted by path; a move is one. */
+  readonly files: readonly ChangeSummary[];
+  /** Ids of its calls, in the order of their begins; also of those that changed nothing. */
+  readonly toolCallIds: readonly string[];
+}
+
 export interface HistoryResult {
   /** For people; the texts of the history design. */
   readonly message: string;
@@ -213,6 +227,8 @@ export interface Session {
   timeline(options?: TimelineOptions): Promise<Result<{ items: readonly TimelineItem[] }>>;
   /** From a position (of a capture) to another or, without `to`, to the files now. */
   diff(from: string, to?: string): Promise<Result<DiffResult>>;
+  /** Steps that changed something, oldest first: the newest `limit` (500). */
+  steps(options?: StepsOptions): Promise<Result<{ steps: readonly Step[] }>>;
   /** Changes that the session's turn made: rows owned by its calls from the boundary to the next. */
   turnChanges(boundaryId: string): Promise<Result<{ changes: readonly ChangeSummary[] }>>;
   drop(): Promise<Result<{ freedBytes: number }>>;
@@ -251,16 +267,23 @@ interface EventOrigin {
   readonly tenantId?: string;
 }
 
+/** A file that a call, an undo, a redo or a restore changed. Told once the work is recorded, each change once. */
 export interface FileChangedEvent extends EventOrigin {
   readonly change: 'created' | 'updated' | 'deleted' | 'moved';
   readonly path: RelPath;
+  /** For `moved`: the old path. */
   readonly from?: RelPath;
+  /** Git-format patch of this file; absent where git has none, or a side is over 1 MiB. */
+  readonly patch?: string;
+  /** Only where one call is the only one that can have made the change. */
   readonly toolCallId?: string;
   readonly operationId?: string;
 }
 
+/** More files changed at once than there are events: `total` counts all, those that were told too. */
 export interface FileChangedMoreEvent extends EventOrigin {
   readonly total: number;
+  /** Only where one call is the only one that can have made all these changes. */
   readonly toolCallId?: string;
   readonly operationId?: string;
 }

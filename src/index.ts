@@ -15,6 +15,7 @@ export type {
   RevertOptions,
   SessionKeyOptions,
   SessionOptions,
+  StepsOptions,
   TimelineOptions,
   UndoOptions,
 } from './schemas.ts';
@@ -31,6 +32,7 @@ export {
   revertOptionsSchema,
   sessionKeySchema,
   sessionOptionsSchema,
+  stepsOptionsSchema,
   timelineOptionsSchema,
   undoOptionsSchema,
 } from './schemas.ts';

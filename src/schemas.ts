@@ -59,6 +59,8 @@ export const openOptionsSchema = z.strictObject({
   recover: z.enum(['rollback', 'complete']).optional(),
   allowProtectedRoot: z.boolean().optional(),
   adoptRoot: z.boolean().optional(),
+  /** `fileChanged` events at each end of a call and each operation. Default 100. */
+  maxFileEvents: z.number().int().min(0).max(1_000_000).optional(),
   logger: z.custom<Logger>((v) => typeof v === 'object' && v !== null, 'logger must be an object').optional(),
 });
 
@@ -122,6 +124,10 @@ export const timelineOptionsSchema = z.strictObject({
   before: z.string().optional(),
 });
 
+export const stepsOptionsSchema = z.strictObject({
+  limit: z.number().int().positive().max(100_000).optional(),
+});
+
 export const boundaryIdSchema: z.ZodString = id('boundaryId');
 export const callIdSchema: z.ZodString = id('callId');
 
@@ -138,6 +144,7 @@ export type RevertOptions = z.input<typeof revertOptionsSchema>;
 export type SessionKeyOptions = z.input<typeof sessionKeySchema>;
 export type ForkOptions = z.input<typeof forkOptionsSchema>;
 export type PurgeOptions = z.input<typeof purgeOptionsSchema>;
+export type StepsOptions = z.input<typeof stepsOptionsSchema>;
 export type TimelineOptions = z.input<typeof timelineOptionsSchema>;
 
 /**

@@ -10,6 +10,7 @@ import type {
   HistoryResult,
   Session,
   SessionInfo,
+  Step,
   TimelineItem,
 } from './api.ts';
 import { answer, unavailableOf } from './engine/answers.ts';
@@ -20,6 +21,7 @@ import { endDeadCalls, observe } from './engine/observe.ts';
 import { draftRestore, findBoundary, restoreTo, toPlan } from './engine/operate.ts';
 import { diffPositions, timelineItems, turnChanges } from './engine/query.ts';
 import { beginCall, capture, endCall } from './engine/record.ts';
+import { sessionSteps } from './engine/steps.ts';
 import { TakebackError } from './errors.ts';
 import { redoNewest, revertToMessage, takeRevertBack, undoNewest } from './history.ts';
 import { isWithin, toRelPath } from './rel-path.ts';
@@ -44,7 +46,9 @@ import {
   restoreOptionsSchema,
   revertOptionsSchema,
   type SessionKeyOptions,
+  type StepsOptions,
   sessionKeySchema,
+  stepsOptionsSchema,
   type TimelineOptions,
   timelineOptionsSchema,
   type UndoOptions,
@@ -159,7 +163,7 @@ export class SessionHandle implements Session {
       this.#failedBegins.delete(id);
       return failed;
     }
-    const result = await this.#record((engine, session) =>
+    return this.#record((engine, session) =>
       endCall(engine, session, {
         callId: id,
         sideEffect,
@@ -168,8 +172,6 @@ export class SessionHandle implements Session {
         signal,
       }),
     );
-    if (result.available) this.#use().events.changes(result.changes, { ...this.#origin, toolCallId: id });
-    return result;
   }
 
   async call<T>(
@@ -221,7 +223,7 @@ export class SessionHandle implements Session {
     const id = check(boundaryIdSchema, boundaryId, 'boundaryId');
     const { paths, onConflict, planToken, signal, onProgress } = check(restoreOptionsSchema, options, 'options');
     throwIfAborted(signal);
-    const result = await this.#run(async (engine) => {
+    return this.#run(async (engine) => {
       const wanted = wantedPaths(engine, paths);
       await engine.checkRoot();
       await endDeadCalls(engine, signal);
@@ -237,8 +239,6 @@ export class SessionHandle implements Session {
       } as const;
       return restoreTo(engine, session as SessionRecord, boundary, request);
     });
-    if (result.available) this.#tell(result);
-    return result;
   }
 
   async undo(options: UndoOptions = {}): Promise<Result<HistoryResult>> {
@@ -272,9 +272,7 @@ export class SessionHandle implements Session {
   async #history(
     work: (engine: Engine, session: SessionRecord | null) => Promise<HistoryResult>,
   ): Promise<Result<HistoryResult>> {
-    const result = await this.#run(async (engine) => work(engine, await engine.timeline.findSession(this.#key)));
-    if (result.available && result.receipt !== undefined) this.#tell(result.receipt);
-    return result;
+    return this.#run(async (engine) => work(engine, await engine.timeline.findSession(this.#key)));
   }
 
   async fork(key: SessionKeyOptions, options: ForkOptions): Promise<Result<{ session: SessionInfo }>> {
@@ -286,18 +284,17 @@ export class SessionHandle implements Session {
     });
   }
 
-  #tell(receipt: Receipt): void {
-    const kind = { recreate: 'created', delete: 'deleted', restore: 'modified' } as const;
-    const changes = receipt.restored.flatMap(({ path, action }) =>
-      action in kind ? [{ path, kind: kind[action as keyof typeof kind] }] : [],
-    );
-    this.#use().events.changes(changes, { ...this.#origin, operationId: receipt.operationId });
-  }
-
   async timeline(options: TimelineOptions = {}): Promise<Result<{ items: readonly TimelineItem[] }>> {
     const { limit, before } = check(timelineOptionsSchema, options, 'options');
     return this.#run(async (engine) => ({
       items: await timelineItems(engine, await engine.timeline.findSession(this.#key), { limit: limit ?? 50, before }),
+    }));
+  }
+
+  async steps(options: StepsOptions = {}): Promise<Result<{ steps: readonly Step[] }>> {
+    const { limit } = check(stepsOptionsSchema, options, 'options');
+    return this.#run(async (engine) => ({
+      steps: await sessionSteps(engine, await engine.timeline.findSession(this.#key), limit ?? 500),
     }));
   }
 

@@ -67,7 +67,7 @@ export async function openWorkspace(options: OpenOptions): Promise<Workspace> {
       exclude: given.exclude,
       maxFileBytes: given.limits?.maxFileBytes,
       maxEntries: given.limits?.maxEntries ?? 2_000_000,
-      maxFileEvents: 100,
+      maxFileEvents: given.maxFileEvents ?? 100,
       options: {
         captureDeadlineMs: given.limits?.captureDeadlineMs,
         retention: {

@@ -26,9 +26,11 @@ import type { ConflictPolicy, Irreversible, Plan, Receipt, RelPath, WorkOptions 
 import { sameVersion } from '../wire.ts';
 import { UnavailableError } from './answers.ts';
 import type { Engine } from './engine.ts';
+import { linkedMoves } from './moves.ts';
 import { type Observed, observeLocked } from './observe.ts';
 import { sameRoot } from './root.ts';
 import { attributionInput } from './rows.ts';
+import { tellOperation } from './tell.ts';
 
 export interface PlanRequest extends WorkOptions {
   readonly paths?: readonly RelPath[] | undefined;
@@ -92,7 +94,7 @@ export async function draftRestore(
   const peeks = await engine.tree.peek(peekPaths({ rows, paths: request.paths, ...windowed }), {
     signal: request.signal,
   });
-  const plan = planRestore({
+  const restore = planRestore({
     rows,
     disk: new Map(peeks.map((peek) => [peek.path, peek])),
     onConflict: request.onConflict,
@@ -102,6 +104,7 @@ export async function draftRestore(
   });
   const calls = await engine.timeline.callsBetween(window.afterSeq);
   const lineage = await engine.timeline.lineage(session.id);
+  const plan = await linkedMoves(engine, restore);
   return {
     plan,
     token: tokenOf(plan),
@@ -165,7 +168,7 @@ export interface OperationRequest extends WorkOptions {
 /** Runs in the engine's queue. Nothing is appended where nothing was settled, unless `always`. */
 export async function operate(engine: Engine, session: SessionRecord, request: OperationRequest): Promise<Receipt> {
   await engine.checkRoot();
-  return engine.locked(async () => {
+  const receipt = await engine.locked(async () => {
     await engine.catchUp();
     await refuseOpenCalls(engine, session);
     const draft = await request.draft();
@@ -177,6 +180,8 @@ export async function operate(engine: Engine, session: SessionRecord, request: O
     }
     return execute(engine, session, request, draft);
   }, request.signal);
+  await tellOperation(engine, session, receipt);
+  return receipt;
 }
 
 async function execute(
@@ -319,7 +324,7 @@ export async function takeBack(
     const rows = await timeline.rows(operation.seq - 1, operation.seq);
     const peeks = await engine.tree.peek(redoPeekPaths(taken), { signal: request.signal });
     const disk = new Map(peeks.map((peek) => [peek.path, peek]));
-    const plan = planRedo({ taken, rows, disk, onConflict: request.onConflict });
+    const plan = await linkedMoves(engine, planRedo({ taken, rows, disk, onConflict: request.onConflict }));
     return { plan, token: tokenOf(plan), irreversible: [], notes: [] };
   };
   return operate(engine, session, {

@@ -15,11 +15,13 @@ import type { CaptureResult, ChangeSummary, RelPath, SideEffect, WorkOptions } f
 import { UnavailableError } from './answers.ts';
 import type { Engine } from './engine.ts';
 import { collectGarbage } from './maintain.ts';
+import { foldedMoves } from './moves.ts';
 import { type Observed, observe } from './observe.ts';
 import { boundariesFrom } from './operate.ts';
 import { encodePosition } from './position.ts';
 import { captureExpires } from './retention.ts';
 import { attributionInput } from './rows.ts';
+import { tellEnd } from './tell.ts';
 
 export interface CaptureRequest extends WorkOptions {
   readonly boundaryId: string;
@@ -268,6 +270,7 @@ export async function endCall(engine: Engine, session: SessionRecord, request: E
   } finally {
     await engine.openCalls.end(call.invocation, engine.layout.root);
   }
+  await tellEnd(engine, session, call, observed.seq);
   return {
     callId: request.callId,
     invocation: call.invocation,
@@ -284,5 +287,5 @@ async function changesOf(
   endSeq: number,
 ): Promise<readonly ChangeSummary[]> {
   const rows = attribute(await attributionInput(engine, session.id, { afterSeq: call.beginSeq, toSeq: endSeq }));
-  return summarize(rows.filter((row) => row.candidates.includes(call.invocation)));
+  return foldedMoves(engine, summarize(rows.filter((row) => row.candidates.includes(call.invocation))));
 }

@@ -140,11 +140,11 @@ export type PlanOptions = z.input<typeof planOptionsSchema>;
 export type RestoreOptions = z.input<typeof restoreOptionsSchema>;
 export type UndoOptions = z.input<typeof undoOptionsSchema>;
 export type RedoOptions = z.input<typeof redoOptionsSchema>;
-export type StepsOptions = z.input<typeof stepsOptionsSchema>;
 export type RevertOptions = z.input<typeof revertOptionsSchema>;
 export type SessionKeyOptions = z.input<typeof sessionKeySchema>;
 export type ForkOptions = z.input<typeof forkOptionsSchema>;
 export type PurgeOptions = z.input<typeof purgeOptionsSchema>;
+export type StepsOptions = z.input<typeof stepsOptionsSchema>;
 export type TimelineOptions = z.input<typeof timelineOptionsSchema>;
 
 /**

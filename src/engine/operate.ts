@@ -102,9 +102,9 @@ export async function draftRestore(
     uncoveredInodes: uncoveredInodes(rows),
     ...windowed,
   });
-  const plan = await linkedMoves(engine, restore);
   const calls = await engine.timeline.callsBetween(window.afterSeq);
   const lineage = await engine.timeline.lineage(session.id);
+  const plan = await linkedMoves(engine, restore);
   return {
     plan,
     token: tokenOf(plan),

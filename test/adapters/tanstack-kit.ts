@@ -250,9 +250,9 @@ export class FakeHost {
     return command.run(input, {
       session: {
         snapshot: () => ({ status: this.status }),
-        transcript: async () => structuredClone(this.#saved.transcript) as never,
-        replaceTranscript: async (messages) => {
-          this.#saved.transcript = messages as unknown as ModelMessage[];
+        transcript: async () => structuredClone(this.#saved.transcript),
+        replaceTranscript: async (messages: ModelMessage[]) => {
+          this.#saved.transcript = messages;
         },
       },
     });

@@ -214,6 +214,18 @@ describeBackends('undo and redo', (backend) => {
     expect(desk.roles()).toBe('uatauauata');
   });
 
+  test('a message that was sent while the turn ran goes with its turn; one without an id, from that message on', async () => {
+    const texts: string[] = [];
+    for (const id of ['named', null]) {
+      await using desk = await Desk.open(backend, { setup: 'echo 0 > a.ts' });
+      await desk.host.send([[edit('c1', 'a.ts', '1\n')], [edit('c2', 'a.ts', '2\n')], 'Done.'], { id });
+      desk.host.saved.transcript.splice(3, 0, { role: 'user', content: 'Also b.ts.' });
+      await desk.undo();
+      texts.push(`${desk.space.read('a.ts').trim()} ${desk.roles()}`);
+    }
+    expect(texts).toEqual(['0 ', '0 uat']);
+  });
+
   test('/undo and /redo work only when the session is idle', async () => {
     await using desk = await Desk.open(backend);
     const during: unknown[] = [];

@@ -6,13 +6,14 @@
 import type { BeginCallResult, DiffResult, EndCallResult, HistoryResult, Session, TimelineItem } from './api.ts';
 import { answer, unavailableOf } from './engine/answers.ts';
 import type { Engine } from './engine/engine.ts';
+import { hunkChoices, planHunks } from './engine/hunks.ts';
 import { dropSession } from './engine/maintain.ts';
 import { observe } from './engine/observe.ts';
 import { draftRestore, findBoundary, restoreTo, toPlan } from './engine/operate.ts';
 import { diffPositions, timelineItems, turnChanges } from './engine/query.ts';
 import { beginCall, capture, endCall } from './engine/record.ts';
 import { TakebackError } from './errors.ts';
-import { redoNewest, undoNewest } from './history.ts';
+import { redoNewest, revertOne, undoNewest } from './history.ts';
 import { isWithin, toRelPath } from './rel-path.ts';
 import {
   type BeginCallOptions,
@@ -28,8 +29,10 @@ import {
   planOptionsSchema,
   type RedoOptions,
   type RestoreOptions,
+  type RevertOneOptions,
   redoOptionsSchema,
   restoreOptionsSchema,
+  revertOneOptionsSchema,
   type TimelineOptions,
   timelineOptionsSchema,
   type UndoOptions,
@@ -188,7 +191,7 @@ export class SessionHandle implements Session {
 
   async plan(boundaryId: string, options: PlanOptions = {}): Promise<Result<Plan>> {
     const id = check(boundaryIdSchema, boundaryId, 'boundaryId');
-    const { paths, onConflict, signal, onProgress } = check(planOptionsSchema, options, 'options');
+    const { paths, hunks, onConflict, signal, onProgress } = check(planOptionsSchema, options, 'options');
     throwIfAborted(signal);
     return this.#run(async (engine) => {
       const wanted = wantedPaths(engine, paths);
@@ -197,13 +200,15 @@ export class SessionHandle implements Session {
       const session = await engine.timeline.findSession(this.#key);
       const boundary = await findBoundary(engine, session, id);
       const request = { paths: wanted, onConflict: onConflict ?? this.#onConflict, signal, onProgress };
-      return toPlan(boundary, await draftRestore(engine, session as SessionRecord, boundary, request));
+      const draft = await draftRestore(engine, session as SessionRecord, boundary, request);
+      return toPlan(boundary, draft, hunks === true ? await planHunks(engine, draft.plan) : undefined);
     });
   }
 
   async restore(boundaryId: string, options: RestoreOptions = {}): Promise<Result<Receipt>> {
     const id = check(boundaryIdSchema, boundaryId, 'boundaryId');
-    const { paths, onConflict, planToken, signal, onProgress } = check(restoreOptionsSchema, options, 'options');
+    const given = check(restoreOptionsSchema, options, 'options');
+    const { paths, hunks, onConflict, planToken, signal, onProgress } = given;
     throwIfAborted(signal);
     const result = await this.#run(async (engine) => {
       const wanted = wantedPaths(engine, paths);
@@ -213,6 +218,7 @@ export class SessionHandle implements Session {
       const request = {
         kind: 'restore',
         paths: wanted,
+        hunks: hunks === undefined ? undefined : hunkChoices(engine.layout.root, hunks),
         onConflict: onConflict ?? this.#onConflict,
         planToken,
         signal,
@@ -253,8 +259,29 @@ export class SessionHandle implements Session {
     return result;
   }
 
+  async revertTurn(boundaryId: string, options: RevertOneOptions = {}): Promise<Result<HistoryResult>> {
+    return this.#revertOne({ boundaryId: check(boundaryIdSchema, boundaryId, 'boundaryId') }, options);
+  }
+
+  async revertCall(callId: string, options: RevertOneOptions = {}): Promise<Result<HistoryResult>> {
+    return this.#revertOne({ callId: check(callIdSchema, callId, 'callId') }, options);
+  }
+
+  async #revertOne(
+    which: { boundaryId: string } | { callId: string },
+    options: RevertOneOptions,
+  ): Promise<Result<HistoryResult>> {
+    const { onConflict, signal, onProgress } = check(revertOneOptionsSchema, options, 'options');
+    throwIfAborted(signal);
+    const result = await this.#run(async (engine) =>
+      revertOne(engine, await engine.timeline.findSession(this.#key), { ...which, onConflict, signal, onProgress }),
+    );
+    if (result.available && result.receipt !== undefined) this.#tell(result.receipt);
+    return result;
+  }
+
   #tell(receipt: Receipt): void {
-    const kind = { recreate: 'created', delete: 'deleted', restore: 'modified' } as const;
+    const kind = { recreate: 'created', delete: 'deleted', restore: 'modified', merge: 'modified' } as const;
     const changes = receipt.restored.flatMap(({ path, action }) =>
       action in kind ? [{ path, kind: kind[action as keyof typeof kind] }] : [],
     );

@@ -61,7 +61,10 @@ export function discardedAtCapture(
 /** The session's calls in turns of the window whose effect no restore can take back. */
 export function irreversibleCalls(calls: readonly CallRecord[], session: number, window: Window): Irreversible[] {
   return calls.flatMap(({ session: owner, callId, invocation, sideEffect, turnSeq }): Irreversible[] => {
-    const inside = turnSeq >= window.afterSeq && (window.toSeq === null || turnSeq < window.toSeq);
+    const inside =
+      window.invocation === undefined
+        ? turnSeq >= window.afterSeq && (window.toSeq === null || turnSeq < window.toSeq)
+        : window.invocation === invocation;
     if (owner !== session || !inside) return [];
     return sideEffect === 'network' || sideEffect === 'desktop_control' ? [{ callId, invocation, sideEffect }] : [];
   });

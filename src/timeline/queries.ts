@@ -212,9 +212,13 @@ export class TimelineQueries {
 
   taken(session: number, afterSeq = -1): Promise<TakenRecord[]> {
     const columns = TAKEN_COLUMNS.split(', ').map((column) => `t.${column}`);
-    const sql = `SELECT ${columns.join(', ')} FROM taken t INDEXED BY taken_by_session
-      CROSS JOIN operations o ON o.id = t.operation
-      WHERE t.session = ? AND t.to_seq > ? ORDER BY o.seq, t.path, t.from_seq`;
+    // Two halves, each by its own index. The second: an operation may take out rows from under later ones.
+    const sql = `SELECT ${columns.join(', ')}, o.seq FROM taken t INDEXED BY taken_by_session
+        CROSS JOIN operations o ON o.id = t.operation WHERE t.session = ?1 AND t.to_seq > ?2
+      UNION ALL
+      SELECT ${columns.join(', ')}, o.seq FROM operations o INDEXED BY operations_by_session
+        CROSS JOIN taken t ON t.operation = o.id WHERE o.session = ?1 AND o.seq > ?2 AND t.to_seq <= ?2
+      ORDER BY 6, 2, 3`;
     return this.#all(toTaken, sql, [session, afterSeq]);
   }
 

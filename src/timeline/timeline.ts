@@ -257,7 +257,7 @@ export interface Timeline {
   operations(session: number, options?: { limit?: number; afterSeq?: number }): Promise<OperationRecord[]>;
   /** Operations of all sessions with seq > afterSeq, oldest first. */
   operationsAfter(afterSeq: number): Promise<OperationRecord[]>;
-  /** What a session's operations took back, with toSeq > afterSeq. Returned ones too. */
+  /** What a session's operations took back with toSeq > afterSeq, or after that seq. Returned ones too. */
   taken(session: number, afterSeq?: number): Promise<TakenRecord[]>;
   takenBy(operation: RandomId): Promise<TakenRecord[]>;
 

@@ -311,8 +311,11 @@ export async function restoreTo(
     hunks: request.hunks,
     draft: () => draftRestore(engine, session, boundary, { ...request, locked: true }),
     effects: async (settled, { seq }) => ({
-      // Hunks take back no row whole: the operation's own seq says that it stands and what it touched.
-      taken: [...settled.settled, ...settled.partial.map((path) => ({ path, fromSeq: seq, toSeq: seq }))],
+      // Hunks take back no row whole: a span that is turned around holds none, and says from where on they took parts.
+      taken: [
+        ...settled.settled,
+        ...settled.partial.map(({ path, fromSeq }) => ({ path, fromSeq: seq, toSeq: fromSeq })),
+      ],
       markUndone:
         request.kind === 'undo' && request.window?.invocation !== undefined
           ? []

@@ -120,8 +120,7 @@ function operationRow(context: Context, row: Row, operation: RandomId): Attribut
   const taken = own ? (context.taken.get(row.path) ?? []).filter((t) => t.operation === operation) : [];
   const attributed = { ...nobodys(row), owner: own ? ('own' as const) : ('other' as const), operation };
   if (taken.length === 0) return { ...attributed, standing: false };
-  // Hunks took no whole row: what is recorded is the operation's own seq, and any row after its boundary may be hit.
-  const reach = Math.min(...taken.map((t) => (t.fromSeq === row.seq ? record.boundarySeq + 1 : t.fromSeq)));
+  const reach = Math.min(...taken.flatMap((t) => [t.fromSeq, t.toSeq]));
   return { ...attributed, standing: true, reach };
 }
 

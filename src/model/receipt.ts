@@ -54,7 +54,7 @@ export function buildReceipt(input: ReceiptInput): SettledReceipt {
   const lines = (place: Place): ReceiptEntry[] =>
     ends.filter((end) => end.place === place && end.shown).map((end) => end.line);
   const settled = ends.filter((end) => end.settled);
-  const partial = ends.filter((end) => end.partial).map((end) => end.entry.path);
+  const partial = ends.filter((end) => end.partial).map(({ entry: { path, fromSeq } }) => ({ path, fromSeq }));
   const owed = ends.filter((end) => end.entry.reason !== 'not-attributed');
   const settledAll = settled.length === owed.length;
   const receipt: Receipt = {

@@ -172,8 +172,8 @@ export interface SettledReceipt {
   readonly receipt: Receipt;
   /** Written, deleted or already as wanted, with the owed rows that this takes back; ready for `Append.taken`. */
   readonly settled: readonly { readonly path: RelPath; readonly fromSeq: number; readonly toSeq: number }[];
-  /** Written in part: they stay owed. */
-  readonly partial: readonly RelPath[];
+  /** Written in part: they stay owed, from this row on. */
+  readonly partial: readonly { readonly path: RelPath; readonly fromSeq: number }[];
   /** Every path with an owed row (or taken row, for a redo) was settled. */
   readonly settledAll: boolean;
   /** At least one path was written. */

@@ -118,7 +118,10 @@ export interface OperationRecord {
   readonly redoable: boolean;
 }
 
-/** An operation took back the session's owed rows of `path` with fromSeq ≤ seq ≤ toSeq. */
+/**
+ * An operation took back the session's owed rows of `path` with fromSeq ≤ seq ≤ toSeq. Where fromSeq > toSeq it took
+ * parts of rows from `toSeq` on, and no row.
+ */
 export interface TakenRecord {
   readonly operation: RandomId;
   readonly path: RelPath;

@@ -41,27 +41,21 @@ function median(numbers) {
   return sorted[Math.floor(sorted.length / 2)];
 }
 
-/** Microseconds of each round of the bare walk, or null where there is no cargo. */
-function floor(root) {
-  const args = [
-    'run',
-    '--release',
-    '--quiet',
-    '--locked',
-    '--package',
-    'takeback-native',
-    '--example',
-    'floor',
-    '--',
-    root,
-  ];
+/** Builds the floor before anything is timed; null where there is no cargo. */
+function buildFloor() {
+  const args = ['build', '--release', '--quiet', '--locked', '--package', 'takeback-native', '--example', 'floor'];
   try {
-    const out = execFileSync('cargo', args, { cwd: TOP, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
-    return JSON.parse(out).micros;
+    execFileSync('cargo', args, { cwd: TOP, stdio: ['ignore', 'inherit', 'inherit'] });
+    return join(TOP, 'target', 'release', 'examples', 'floor');
   } catch (fault) {
     if (fault.code === 'ENOENT') return null;
     throw fault;
   }
+}
+
+/** Microseconds of each round of the bare walk. */
+function floor(program, root) {
+  return JSON.parse(execFileSync(program, [root], { encoding: 'utf8' })).micros;
 }
 
 async function run(name, { rounds, work, before, after }) {
@@ -135,17 +129,17 @@ async function undoMany(session, { root, names }) {
   });
 }
 
-async function benchBackend(backend, { root, scratch, names }) {
+async function benchBackend(backend, { root, scratch, names, program }) {
   const first = await firstCapture({ root, scratch, backend });
   const workspace = await openWorkspace({ root, dataDir: join(scratch, `warm-${backend}`), backend });
   try {
     const session = workspace.session({ threadId: 'bench' });
     available(await session.capture('start'));
     await pause(TICK_MS);
-    const before = floor(root);
+    const floors = program === null ? [] : floor(program, root);
     const calls = await warmCalls(session);
-    const after = floor(root);
-    const floorMs = before === null || after === null ? null : median([...before, ...after]) / 1000;
+    if (program !== null) floors.push(...floor(program, root));
+    const floorMs = program === null ? null : median(floors) / 1000;
     const [begin] = calls;
     const results = [first.result, ...calls, await undoMany(session, { root, names })];
     return { backend, floorMs, ratioOfBeginToFloor: floorMs === null ? null : begin.p50Ms / floorMs, results };
@@ -202,6 +196,7 @@ async function nativeServes(scratch) {
 
 const scratch = mkdtempSync(join(tmpdir(), 'takeback-bench-'));
 try {
+  const program = buildFloor();
   const root = join(scratch, 'tree');
   mkdirSync(root);
   const names = makeTree(root);
@@ -209,7 +204,7 @@ try {
   const all = (await nativeServes(scratch)) ? ['native', 'portable'] : ['portable'];
   const runs = [];
   for (const backend of flags.backend === undefined ? all : [flags.backend]) {
-    runs.push(await benchBackend(backend, { root, scratch, names }));
+    runs.push(await benchBackend(backend, { root, scratch, names, program }));
     print(runs.at(-1));
   }
   if (flags.save) save(runs);

@@ -234,6 +234,21 @@ describe("git's rules", () => {
     expect((await kit.boundary(await inRepo())).changes).toEqual([]);
   });
 
+  test('a nested .git that left coverage with its folder comes back as git, and is never entered', async () => {
+    kit.write('build/x');
+    git(join(kit.root, 'build'), kit.base, 'init', '-q');
+    await kit.boundary();
+    kit.write('.gitignore', 'build\n');
+    await kit.boundary();
+    kit.write('.gitignore', '\n');
+    expect((await kit.boundary()).changes.map(told)).toEqual([
+      '.gitignore: file 6 -> file 1',
+      'build: uncovered ignored -> dir flags 8',
+      'build/.git: uncovered ignored -> uncovered git flags 8',
+      'build/x: uncovered ignored -> file 8 flags 8',
+    ]);
+  });
+
   test('a root that the rules above it hide is covered all the same, with a problem that says so', async () => {
     const sources = await (async () => {
       git(kit.base, kit.base, 'init', '-q');

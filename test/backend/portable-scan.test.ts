@@ -242,6 +242,7 @@ describe('coverage', () => {
     const repo = { top: kit.root, gitDir: join(kit.root, '.git'), commonDir: join(kit.root, '.git') };
     const { scan } = await kit.boundary({ repo });
     const { set } = await kit.tree.scan();
+    await kit.tree.ingest(set);
     expect(await kit.tree.uncovered(set)).toEqual([
       { path: '.env', reason: 'secret' },
       { path: 'pkg/.env.local', reason: 'secret' },

@@ -82,15 +82,9 @@ fn filled(token: &str) -> String {
 
 /// A writer that is ready: what it needs open is open. Answers whether it wrote.
 fn arm(writer: Writer, path: PathBuf, token: String, task: Task) -> Box<dyn FnOnce() -> bool + Send> {
-    let open = |truncate| {
-        std::fs::OpenOptions::new()
-            .write(true)
-            .truncate(truncate)
-            .open(&path)
-    };
     match (writer, task) {
         (Writer::OpenBefore, Task::Replace | Task::Delete) => {
-            let file = open(false).unwrap();
+            let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
             Box::new(move || file.write_all_at(token.as_bytes(), 0).is_ok())
         }
         (Writer::Mapped, Task::Replace | Task::Delete) => {

@@ -259,30 +259,30 @@ fn read_base(payload: &[u8]) -> Result<Loaded> {
     if count == 0 || count.checked_mul(ENTRY).and_then(|b| b.checked_add(name_bytes)) != Some(reader.left()) {
         return Err(damaged());
     }
-    let mut entries = Reader::new(reader.raw(count * ENTRY)?);
-    let names = reader.raw(name_bytes)?;
+    let entries = Reader::new(reader.raw(count * ENTRY)?);
+    let mut index = read_nodes(entries, reader.raw(name_bytes)?, count)?;
+    index.at = Some(at);
+    index.scanned_at_ns = scanned_at_ns;
+    Ok(Loaded { index, at, rules })
+}
+
+fn read_nodes(mut entries: Reader<'_>, names: &[u8], count: usize) -> Result<Index> {
     let slice = |at: u32, len: u16| {
-        names
-            .get(at as usize..at as usize + len as usize)
-            .ok_or_else(damaged)
+        let range = at as usize..at as usize + len as usize;
+        names.get(range).ok_or_else(damaged)
     };
-    let mut index = Index {
-        at: Some(at),
-        scanned_at_ns,
-        names: Vec::with_capacity(name_bytes + count),
-        ..Index::new()
-    };
+    let mut index = Index::new();
     index.nodes = Vec::with_capacity(count);
+    index.names = Vec::with_capacity(names.len() + count);
     let mut parents: Vec<Option<NodeId>> = vec![None; count];
     for number in 0..count {
         let (name_at, name_len) = (entries.u32()?, entries.u16()?);
         let (entry, (first, children), (extra_at, extra_len)) = Entry::read(&mut entries, true)?;
         let name = slice(name_at, name_len)?;
         let parent = parents[number];
-        let well_named = if number == 0 {
-            name.is_empty()
-        } else {
-            is_name(name) && parent.is_some()
+        let well_named = match number {
+            0 => name.is_empty(),
+            _ => is_name(name) && parent.is_some(),
         };
         let range = first as usize..first as usize + children as usize;
         if !well_named || (children > 0 && (range.start <= number || range.end > count)) {
@@ -294,24 +294,28 @@ fn read_base(payload: &[u8]) -> Result<Loaded> {
                 return Err(damaged());
             }
         }
-        let node = Node {
+        index.nodes.push(Node {
             name_at: index.names.len() as u32,
             name_len,
             parent: parent.unwrap_or(ROOT),
             entry,
             extra: slice(extra_at, extra_len)?.into(),
             children: children.map(|child| child as NodeId).collect(),
-        };
+        });
         index.names.extend_from_slice(name);
         index.names.push(0);
-        index.nodes.push(node);
         index.count(number as NodeId, true);
     }
-    let sorted = |ids: &[NodeId]| ids.windows(2).all(|two| index.name(two[0]) < index.name(two[1]));
-    if !index.nodes.iter().all(|node| sorted(&node.children)) {
-        return Err(damaged());
+    sorted(index)
+}
+
+/// Children are found by their names' order.
+fn sorted(index: Index) -> Result<Index> {
+    let in_order = |ids: &[NodeId]| ids.windows(2).all(|two| index.name(two[0]) < index.name(two[1]));
+    match index.nodes.iter().all(|node| in_order(&node.children)) {
+        true => Ok(index),
+        false => Err(damaged()),
     }
-    Ok(Loaded { index, at, rules })
 }
 
 fn is_name(name: &[u8]) -> bool {

@@ -35,7 +35,10 @@ pub fn complete(
             Err(WalkError::Missing | WalkError::NotFolder) if item.entry.target == Version::Absent => {
                 Next::Settled(Settled::at(PathState::New))
             }
-            Err(WalkError::Missing) if item.entry.expect == Version::Absent => Next::From(Version::Absent),
+            // So is what stands below a thing that the plan replaces by a folder; the guard looks again.
+            Err(WalkError::Missing | WalkError::NotFolder) if item.entry.expect == Version::Absent => {
+                Next::From(Version::Absent)
+            }
             Err(error) => Next::Settled(Settled::neither(error.to_string())),
         };
         match next {
@@ -45,33 +48,33 @@ pub fn complete(
     }
     let ran = apply::run(context, &mut todo, file);
     ran.map_err(|stop: Stop| EngineError::new(Code::Io, stop.detail))?;
-    for item in todo {
-        let parent = context.root.parent(item.path());
-        let index = item.index;
-        let detail = match &item.result {
-            Some(Err(stop)) => format!("{} {}", stop.reason, stop.detail).trim().to_string(),
-            _ => String::new(),
-        };
-        let fault = matches!(&item.result, Some(Err(stop)) if is_fault(stop));
-        let original = &items[index];
-        let state = match parent {
-            Ok(parent) => now(context, &parent, original),
-            Err(WalkError::Missing | WalkError::NotFolder) if original.entry.target == Version::Absent => {
-                Settled::at(PathState::New)
-            }
-            Err(error) => Settled::neither(error.to_string()),
-        };
-        out[index] = Some(Settled {
-            detail,
-            fault,
-            ..state
-        });
+    for rest in todo {
+        let original = &items[rest.index];
+        out[rest.index] = Some(settle_rest(context, &rest, original));
     }
     let unreached = || Settled::fault("recovery did not reach it");
     Ok(out
         .into_iter()
         .map(|settled| settled.unwrap_or_else(unreached))
         .collect())
+}
+
+fn settle_rest(context: &Context<'_>, rest: &Item, original: &Item) -> Settled {
+    let state = match context.root.parent(original.path()) {
+        Ok(parent) => now(context, &parent, original),
+        Err(WalkError::Missing | WalkError::NotFolder) if original.entry.target == Version::Absent => {
+            Settled::at(PathState::New)
+        }
+        Err(error) => Settled::neither(error.to_string()),
+    };
+    match &rest.result {
+        Some(Err(stop)) => Settled {
+            detail: format!("{} {}", stop.reason, stop.detail).trim().to_string(),
+            fault: is_fault(stop),
+            ..state
+        },
+        _ => state,
+    }
 }
 
 /// The system's, and perhaps gone next time; not somebody's content.

@@ -126,6 +126,11 @@ fn undo_swap(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut Ite
                 return kept;
             }
         }
+        // Killed between link and unlink: the new file has both names.
+        (Some(true), None) if stands.path.id() == item.prepared => {
+            let _stays = leaf::unlink(dir, &item.temp);
+            return undo_alone(context, parent, item, &stands.path);
+        }
         (Some(true), None) => {
             if stands.path.version == Version::Absent {
                 folders::remake_folder(parent, item);
@@ -202,9 +207,17 @@ fn bring_back_from_trash(
             "somebody wrote to the new file; {kept}"
         )));
     }
+    // Killed between link and unlink, the new file has both names.
+    if by_inode
+        && matches!(leaf::stat(dir, &item.temp), Ok(Some(stat)) if Some(FileId::of(&stat)) == item.prepared)
+    {
+        let _stays = leaf::unlink(dir, &item.temp);
+    }
     if let Err(errno) = context.trash.put_back(slot, dir, &item.temp) {
         return fault(errno);
     }
+    // A link that was made straight at the path had no temp.
+    item.prepared = item.prepared.or(path.id());
     if context.ladder.exchange() {
         bring_back_from_temp(context, parent, item, true);
         return None;

@@ -30,6 +30,20 @@ pub enum Verdict {
     Blind,
 }
 
+/// What holds for the names of a folder.
+#[derive(Debug, Clone)]
+pub struct Context {
+    pub frame: Arc<Frame>,
+    pub inside: Inside,
+}
+
+impl Context {
+    /// The parent's stack, under another verdict.
+    pub fn below(self, inside: Inside) -> Self {
+        Context { inside, ..self }
+    }
+}
+
 /// Options and the stack of sources that holds for the root's parent.
 #[derive(Debug)]
 pub struct Base {
@@ -140,6 +154,15 @@ impl Base {
             Inside::Excluded
         } else {
             Inside::Ignored
+        }
+    }
+
+    /// How the names of a folder stand after the verdict on the folder itself, should it be entered.
+    pub fn inside_after(&self, folder: &[u8], verdict: Verdict) -> Inside {
+        match verdict {
+            Verdict::Covered | Verdict::Blind => Inside::No,
+            Verdict::Despite(inside) => inside,
+            Verdict::Ignored => self.inside(folder),
         }
     }
 

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::base::{Base, Inside, Look, Verdict};
+use super::base::{Base, Context, Inside, Look, Verdict};
 use super::{Snapshot, Source, Sources, info_key, top_key};
 use crate::error::Result;
+use crate::ignore::Repo;
 use crate::ignore::names::parent_of;
-use crate::ignore::{Frame, Repo};
 use crate::wire::decode_paths;
 
 /// A compiled snapshot.
@@ -19,7 +19,7 @@ pub struct Frozen {
     pub base: Base,
     /// Sorted.
     tracked: Vec<Vec<u8>>,
-    frames: Mutex<HashMap<Vec<u8>, Arc<Frame>>>,
+    contexts: Mutex<HashMap<Vec<u8>, Context>>,
 }
 
 impl Frozen {
@@ -35,7 +35,7 @@ impl Frozen {
             bytes: snapshot.encode(),
             snapshot,
             tracked,
-            frames: Mutex::default(),
+            contexts: Mutex::default(),
         })
     }
 
@@ -48,38 +48,53 @@ impl Frozen {
         (self.snapshot.source(&top_key(&self.base.full(folder))), info)
     }
 
-    /// The stack that held in `folder`.
-    fn frame(&self, folder: &[u8]) -> Arc<Frame> {
+    /// The stack that held in `folder`, and whether the rules hid the folder itself.
+    fn context(&self, folder: &[u8]) -> Context {
         let cached = self
-            .frames
+            .contexts
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(folder)
             .cloned();
-        if let Some(frame) = cached {
-            return frame;
+        if let Some(context) = cached {
+            return context;
         }
-        let parent = match folder {
-            b"" => self.base.above.clone(),
-            folder => self.frame(parent_of(folder)),
-        };
-        let (own, info) = self.sources_of(folder);
-        let below = match info {
-            Source::Missing => parent,
-            info => {
-                let base = self.base.full(folder).len() + 1;
-                self.base.nested(folder, Arc::new(Repo::new(base, None)), info)
-            }
-        };
-        let frame = self.base.enter(&below, folder, own);
-        let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
-        frames.insert(folder.to_vec(), frame.clone());
-        frame
+        let context = self.context_of(folder);
+        let mut contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
+        contexts.insert(folder.to_vec(), context.clone());
+        context
     }
 
-    /// Judges a new name.
-    pub fn judge(&self, path: &[u8], is_dir: bool, inside: Inside) -> Verdict {
-        let frame = self.frame(parent_of(path));
+    fn context_of(&self, folder: &[u8]) -> Context {
+        let mut context = match folder {
+            b"" => Context {
+                frame: self.base.above.clone(),
+                inside: Inside::No,
+            },
+            folder => {
+                let parent = self.context(parent_of(folder));
+                let verdict = self.judge(folder, true);
+                parent.below(self.base.inside_after(folder, verdict))
+            }
+        };
+        if context.inside != Inside::No && !self.is_submodule(folder) {
+            return context;
+        }
+        let (own, info) = self.sources_of(folder);
+        if info != Source::Missing {
+            let base = self.base.full(folder).len() + 1;
+            context = Context {
+                frame: self.base.nested(folder, Arc::new(Repo::new(base, None)), info),
+                inside: Inside::No,
+            };
+        }
+        context.frame = self.base.enter(&context.frame, folder, own);
+        context
+    }
+
+    /// Judges a name; what hides a folder above it hides it, too.
+    pub fn judge(&self, path: &[u8], is_dir: bool) -> Verdict {
+        let Context { frame, inside } = self.context(parent_of(path));
         let look = Look {
             frame: &frame,
             inside,

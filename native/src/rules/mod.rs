@@ -12,7 +12,7 @@ mod present;
 
 use std::collections::BTreeMap;
 
-pub use base::{Base, Inside, Look, Verdict};
+pub use base::{Base, Context, Inside, Look, Verdict};
 pub use frozen::Frozen;
 pub use present::{OpenFolder, Present};
 

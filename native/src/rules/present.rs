@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::base::{Base, Inside, Look, Verdict};
+use super::base::{Base, Context, Inside, Look, Verdict};
 use super::files::{Content, read_ignore, read_path};
 use super::{Snapshot, Source, Sources, info_key, top_key, unreadable};
 use crate::ignore::names::{join, parent_of};
@@ -30,7 +30,7 @@ pub struct Present {
 struct State {
     entries: BTreeMap<Vec<u8>, Vec<u8>>,
     problems: Vec<Problem>,
-    frames: HashMap<Vec<u8>, Arc<Frame>>,
+    contexts: HashMap<Vec<u8>, Context>,
     /// Index identities of the repositories met, by path relative to the root.
     keys: BTreeMap<Vec<u8>, GitKey>,
 }
@@ -167,9 +167,9 @@ impl Present {
         }
     }
 
-    /// Judges a name anywhere; reads what it needs.
-    pub fn judge(&self, path: &[u8], is_dir: bool, inside: Inside) -> Verdict {
-        let frame = self.frame(parent_of(path));
+    /// Judges a name anywhere; reads what it needs. What hides a folder above it hides it, too.
+    pub fn judge(&self, path: &[u8], is_dir: bool) -> Verdict {
+        let Context { frame, inside } = self.context(parent_of(path));
         self.judge_in(
             &Look {
                 frame: &frame,
@@ -181,16 +181,30 @@ impl Present {
         )
     }
 
-    /// The stack that holds in `folder`, read from disk on first use.
-    pub fn frame(&self, folder: &[u8]) -> Arc<Frame> {
-        if let Some(frame) = self.state().frames.get(folder) {
-            return frame.clone();
+    /// What holds in `folder`, read from disk on first use.
+    pub fn context(&self, folder: &[u8]) -> Context {
+        if let Some(context) = self.state().contexts.get(folder) {
+            return context.clone();
         }
-        let parent = match folder {
-            b"" => self.base.above.clone(),
-            folder => self.frame(parent_of(folder)),
+        let context = self.context_of(folder);
+        self.state().contexts.insert(folder.to_vec(), context.clone());
+        context
+    }
+
+    fn context_of(&self, folder: &[u8]) -> Context {
+        let mut context = Context {
+            frame: self.base.above.clone(),
+            inside: Inside::No,
         };
-        let frame = match open_dir_beneath(self.root_fd.as_fd(), folder) {
+        if !folder.is_empty() {
+            let parent = self.context(parent_of(folder));
+            let verdict = self.judge(folder, true);
+            context = parent.below(self.base.inside_after(folder, verdict));
+        }
+        if context.inside != Inside::No && !context.frame.repo.has_submodule(&self.base.full(folder)) {
+            return context;
+        }
+        match open_dir_beneath(self.root_fd.as_fd(), folder) {
             Ok(fd) => {
                 let open = OpenFolder {
                     fd: fd.as_fd(),
@@ -198,15 +212,22 @@ impl Present {
                     has_ignore: true,
                     has_git: true,
                 };
-                self.enter(&parent, &open).frame
+                let entered = self.enter(&context.frame, &open);
+                context.frame = entered.frame;
+                if entered.nested {
+                    context.inside = Inside::No;
+                }
             }
-            Err(error) => match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => parent,
-                _ => parent.push_blind(0),
-            },
-        };
-        self.state().frames.insert(folder.to_vec(), frame.clone());
-        frame
+            Err(error) => {
+                if !matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) {
+                    context.frame = context.frame.push_blind(0);
+                }
+            }
+        }
+        context
     }
 
     /// What was read so far, with the problems met. Ends the collection.

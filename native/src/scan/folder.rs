@@ -59,6 +59,11 @@ pub(crate) struct Here<'a> {
     pub ctx: Ctx,
 }
 
+/// The folder has the names that the index knows.
+fn is_steady(old: &Entry, stat: &StatKey) -> bool {
+    old.kind == kind::DIR && old.stat == *stat && !old.has(flag::UNTRUSTED | flag::NOT_WHOLE)
+}
+
 impl Task {
     pub fn root(scan: &Scan<'_>) -> Self {
         let ctx = match &scan.view {
@@ -111,10 +116,7 @@ impl Scan<'_> {
             return Ok(());
         }
         let old = task.node.map(|node| *self.index.entry(node));
-        let steady = !self.rehash
-            && old.is_some_and(|old| {
-                old.kind == kind::DIR && old.stat == stat && !old.has(flag::UNTRUSTED | flag::NOT_WHOLE)
-            });
+        let steady = !self.rehash && old.is_some_and(|old| is_steady(&old, &stat));
         let mut names = std::mem::take(&mut local.names);
         if !steady {
             local.counters.dirs_read += 1;

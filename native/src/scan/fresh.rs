@@ -30,69 +30,67 @@ impl Scan<'_> {
             return;
         }
         if name == b".git" || self.is_other_git(local, here, name) {
-            if !here.path.is_empty()
-                && let Some(stat) = self.stat(local, here, name, &path)
-            {
-                let entry = Entry::uncovered(Reason::Git, stat);
-                self.take(local, here, (path, stat, entry), false);
-            }
+            self.fresh_git(local, here, (name, path), node);
             return;
         }
-        let mut stat = None;
-        let file_kind = match listed {
-            Some(kind) => kind,
-            None => {
-                stat = self.stat(local, here, name, &path);
-                let Some(stat) = &stat else { return };
-                stat.kind
-            }
+        let seen = match listed {
+            Some(_) => None,
+            None => self.stat(local, here, name, &path),
         };
-        let is_dir = file_kind == FileKind::Dir;
+        let Some(file_kind) = listed.or(seen.map(|stat| stat.kind)) else {
+            return;
+        };
         let secret = self.is_secret_file(&path, file_kind) && here.ctx.inside == Inside::No;
-        let verdict = if secret {
-            Newcomer::Covered {
-                marks: 0,
-                visible_now: false,
-            }
-        } else {
-            self.judge_new(local, here, &path, is_dir)
+        let verdict = match secret {
+            true => self.secret_verdict(here, &path),
+            false => self.judge_new(local, here, &path, file_kind == FileKind::Dir),
         };
-        if verdict == Newcomer::Ignored {
-            local.found(
-                path,
-                Pending::now(Entry::ignored(file_kind), self.before_of(node)),
-            );
+        let known = node.is_some_and(|node| self.index.entry(node).is_known());
+        if verdict == Newcomer::Ignored && !known {
+            local.found(path, Pending::now(Entry::ignored(file_kind), Version::Absent));
             return;
         }
-        let Some(stat) = stat.or_else(|| self.stat(local, here, name, &path)) else {
+        let Some(stat) = seen.or_else(|| self.stat(local, here, name, &path)) else {
             return;
         };
-        match verdict {
-            Newcomer::Covered { marks, visible_now } => {
-                self.cover(
-                    local,
-                    here,
-                    NewName {
-                        path,
-                        stat,
-                        node,
-                        marks,
-                        visible_now,
-                    },
-                    made,
-                );
-            }
-            _ => self.take(
-                local,
-                here,
-                (path, stat, Entry::uncovered(Reason::Ignored, stat)),
-                false,
-            ),
+        if let Newcomer::Covered { marks, visible_now } = verdict {
+            let name = NewName {
+                path,
+                stat,
+                node,
+                marks,
+                visible_now,
+            };
+            return self.cover(local, here, name, made);
+        }
+        let hidden = Entry::uncovered(Reason::Ignored, stat);
+        self.take(local, here, (path, stat, hidden), node);
+    }
+
+    /// No rule hides a secret: it is listed.
+    fn secret_verdict(&self, here: &Here<'_>, path: &[u8]) -> Newcomer {
+        let visible_now = self.was_hidden(here, path);
+        Newcomer::Covered {
+            marks: 0,
+            visible_now,
         }
     }
 
-    fn before_of(&self, node: Option<NodeId>) -> Version {
-        node.map_or(Version::Absent, |node| self.index.version(node))
+    /// A `.git`: known by its identity, the root's own not at all.
+    fn fresh_git(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (name, path): (&[u8], RelPath),
+        node: Option<NodeId>,
+    ) {
+        if here.path.is_empty() {
+            return;
+        }
+        if let Some(stat) = self.stat(local, here, name, &path) {
+            let entry = Entry::uncovered(Reason::Git, stat);
+            self.take(local, here, (path, stat, entry), node);
+        }
     }
 
     fn stat(&self, local: &mut Local, here: &Here<'_>, name: &[u8], path: &[u8]) -> Option<StatKey> {
@@ -122,7 +120,8 @@ impl Scan<'_> {
         }
     }
 
-    fn is_secret_file(&self, path: &[u8], kind: FileKind) -> bool {
+    /// A secret that no `include` names.
+    pub(super) fn is_secret_file(&self, path: &[u8], kind: FileKind) -> bool {
         kind == FileKind::File && is_secret(base_name(path)) && !self.view.included(path, false)
     }
 
@@ -141,12 +140,13 @@ impl Scan<'_> {
         }
         if stat.kind == FileKind::Dir && stat.dev == here.dev {
             let parent = Some(here.shared.clone());
+            let known = node.is_some_and(|node| self.index.entry(node).is_known());
             let task = Task {
                 node,
                 path,
                 parent,
                 dev: here.dev,
-                before: None,
+                before: known.then(|| self.newcomer_before(here, &stat, (node, visible_now))),
                 marks,
                 ctx,
             };
@@ -166,19 +166,29 @@ impl Scan<'_> {
             return;
         };
         pending.entry = pending.entry.map(|entry| entry.with(marks));
-        let before = self.newcomer_before(here, &stat, visible_now);
+        let before = self.newcomer_before(here, &stat, (node, visible_now));
         (pending.before, pending.flags) = (before.version, before.flags);
         local.found(path, pending);
     }
 
-    fn newcomer_before(&self, here: &Here<'_>, stat: &StatKey, visible_now: bool) -> Before {
+    fn newcomer_before(
+        &self,
+        here: &Here<'_>,
+        stat: &StatKey,
+        (node, visible_now): (Option<NodeId>, bool),
+    ) -> Before {
         let reason = here.ctx.entering.or(visible_now.then_some(Reason::Ignored));
-        match reason {
-            None => Before {
+        let known = node.filter(|node| self.index.entry(*node).is_known());
+        match (reason, known) {
+            (_, Some(node)) => Before {
+                version: self.index.version(node),
+                flags: row_flag::COVERAGE,
+            },
+            (None, None) => Before {
                 version: Version::Absent,
                 flags: 0,
             },
-            Some(reason) => Before {
+            (Some(reason), None) => Before {
                 version: Entry::uncovered(reason, *stat).version(&[]),
                 flags: row_flag::COVERAGE,
             },
@@ -191,11 +201,12 @@ impl Scan<'_> {
         local: &mut Local,
         here: &Here<'_>,
         (path, stat, entry): (RelPath, StatKey, Entry),
-        visible_now: bool,
+        node: Option<NodeId>,
     ) {
-        let before = self.newcomer_before(here, &stat, visible_now);
+        let before = self.newcomer_before(here, &stat, (node, false));
         let mut pending = Pending::now(entry, before.version);
-        pending.flags = before.flags;
+        // What stays hidden is a change like any other.
+        pending.flags = if node.is_some() { 0 } else { before.flags };
         local.found(path, pending);
     }
 

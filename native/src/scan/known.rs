@@ -6,15 +6,23 @@
 use rustix::io::Errno;
 
 use super::folder::{Ctx, Here, Task};
-use super::rules::{Again, is_hidden};
+use super::rules::{Again, is_from_rows, is_hidden};
 use super::set::Pending;
 use super::sys::stat_name;
 use super::{Before, Local, Scan};
-use crate::ignore::names::base_name;
 use crate::index::{Entry, NodeId, flag, kind};
 use crate::wire::{FileKind, ProblemKind, Reason, RelPath, StatKey, Version, row_flag};
 
 const MARKS: u32 = flag::DESPITE | flag::HELD;
+
+/// What is to be done about a name whose stat is known.
+enum Next {
+    Stay,
+    /// This, without another look.
+    Is(Entry),
+    /// To be seen anew, with these row flags.
+    Look(u8),
+}
 
 impl Scan<'_> {
     /// Looks at a known name; `listed` is what the folder says that it is. False where it is not there.
@@ -27,29 +35,35 @@ impl Scan<'_> {
     ) -> bool {
         let entry = *self.index.entry(child);
         if !entry.is_known() && !entry.has(flag::IGNORED) {
-            return self.unknown_node(local, here, child, made);
+            return self.unknown_node(local, here, (child, listed), made);
         }
         let mut marks = entry.flags & MARKS;
         let mut asked = false;
         if is_hidden(&entry) && listed.is_some_and(|kind| kind != entry.stat.kind) {
             // Another thing stands under the name: the verdict was not about it.
-            return self.unknown_node(local, here, child, made);
+            return self.unknown_node(local, here, (child, listed), made);
         }
         if self.asks(here, &entry) && !entry.is(Reason::Git) {
             asked = true;
             let path = self.path_below(here.path, child);
-            match self.judge_again(local, here, &path, &entry) {
+            let is_dir = listed.unwrap_or(entry.stat.kind) == FileKind::Dir;
+            match self.judge_again(local, here, (&path, is_dir), &entry) {
                 Again::Keep { marks: now } => marks = now,
                 Again::Enter { marks } => return self.enter(local, here, (child, path, marks), made),
-                Again::Leave if entry.is(Reason::Secret) => {}
+                Again::Leave
+                    if entry.is(Reason::Secret) && listed.is_none_or(|kind| kind == FileKind::File) => {}
                 Again::Leave => {
-                    self.leave(local, child, path);
+                    self.leave(local, here, (child, path), listed);
                     return true;
                 }
             }
         }
         if entry.has(flag::IGNORED) {
             return true;
+        }
+        if !asked && is_from_rows(&entry) {
+            let path = self.path_below(here.path, child);
+            marks = self.marks_of_rows(local, &path, &entry);
         }
         if entry.is_entered() && !self.own_only {
             made.push(self.task_for(here, child, &entry, (marks, asked)));
@@ -74,9 +88,18 @@ impl Scan<'_> {
     }
 
     /// A node without a version: rows told of something below it, or it stood for an ignored name of another kind.
-    fn unknown_node(&self, local: &mut Local, here: &Here<'_>, child: NodeId, made: &mut Vec<Task>) -> bool {
+    fn unknown_node(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (child, listed): (NodeId, Option<FileKind>),
+        made: &mut Vec<Task>,
+    ) -> bool {
+        if listed.is_some_and(|kind| kind != FileKind::Dir) {
+            self.drop_below(local, here, child);
+        }
         let name = self.index.name(child).to_vec();
-        self.fresh(local, here, (&name, None, Some(child)), made);
+        self.fresh(local, here, (&name, listed, Some(child)), made);
         true
     }
 
@@ -104,15 +127,6 @@ impl Scan<'_> {
             return true;
         }
         let path = self.path_below(here.path, child);
-        let flags = if here.ctx.incomplete {
-            row_flag::INCOMPLETE
-        } else {
-            0
-        };
-        let before = Before {
-            version: self.index.version(child),
-            flags,
-        };
         if stat.kind == FileKind::Dir
             && stat.dev == here.dev
             && !entry.is(Reason::Ignored)
@@ -121,12 +135,12 @@ impl Scan<'_> {
             self.folder_now(local, here, (child, path, stat), made);
             return true;
         }
-        if entry.is_entered() {
+        if entry.stat.kind == FileKind::Dir && stat.kind != FileKind::Dir {
             self.drop_below(local, here, child);
         }
-        if let Some(mut pending) = self.renewed(entry, &stat, (&path, here), before) {
+        if let Some(mut pending) = self.renewed((child, entry), &stat, (&path, here)) {
             pending.entry = pending.entry.map(|now| now.with(marks));
-            if pending.entry != Some(*entry) || pending.suspect || !pending.extra.is_empty() {
+            if pending.entry != Some(*entry) || pending.suspect || pending.after() != pending.before {
                 local.found(path, pending);
             }
         }
@@ -146,72 +160,51 @@ impl Scan<'_> {
     /// What a known name that is no folder is to become; none where it stays as it is.
     fn renewed(
         &self,
-        entry: &Entry,
+        (child, entry): (NodeId, &Entry),
         stat: &StatKey,
         (path, here): (&[u8], &Here<'_>),
-        before: Before,
     ) -> Option<Pending> {
-        let same_stat = entry.stat == *stat;
-        let trusted = same_stat && !self.rehash && !entry.has(flag::UNTRUSTED | flag::WRITERS);
-        let mut flags = before.flags;
-        let now = |entry: Entry| {
-            Some(Pending {
-                flags,
-                ..Pending::now(entry, before.version.clone())
-            })
+        let mut pending = match self.next_of(entry, stat, path) {
+            Next::Stay => return None,
+            Next::Is(now) => Pending::now(now, Version::Absent),
+            Next::Look(flags) => {
+                let mut pending = self.sight(here, path, stat)?;
+                pending.flags = flags;
+                pending
+            }
         };
-        match entry.reason() {
-            Some(Reason::Git) => {
-                return if entry.same_identity(stat) {
-                    None
-                } else {
-                    now(Entry::uncovered(Reason::Git, *stat))
-                };
-            }
-            Some(Reason::Ignored) => {
-                // A folder's times move with every name below it: only another inode is news.
-                let same = if stat.kind == FileKind::Dir {
-                    entry.same_identity(stat)
-                } else {
-                    same_stat
-                };
-                return if same {
-                    None
-                } else {
-                    now(Entry::uncovered(Reason::Ignored, *stat))
-                };
-            }
-            Some(Reason::Unreadable) if trusted => return now(*entry),
-            Some(Reason::OutOfTime) if same_stat && !entry.has(flag::UNTRUSTED) => flags |= row_flag::LATE,
-            Some(Reason::TooLarge) if same_stat && stat.size <= self.limits.max_file_bytes => {
-                flags |= row_flag::COVERAGE;
-            }
-            None if trusted && entry.kind == kind::FILE => {
-                let grown_out = self.view_renews() && stat.size > self.limits.max_file_bytes;
-                if !grown_out {
-                    return now(Entry { flags: 0, ..*entry });
-                }
-                flags |= row_flag::COVERAGE;
-            }
-            _ => {}
-        }
-        let secret = crate::ignore::names::is_secret(base_name(path)) && stat.kind == FileKind::File;
-        if same_stat && secret != entry.is(Reason::Secret) && secret != self.view.included(path, false) {
-            flags |= row_flag::COVERAGE;
-        }
-        let mut pending = self.sight(here, path, stat)?;
-        pending.before = before.version;
-        pending.flags = flags;
-        if entry.kind == kind::SYMLINK
-            && pending.after() == pending.before
-            && pending.entry.map(|e| e.stat) == Some(entry.stat)
-        {
-            let flags = pending.entry.map_or(0, |e| e.flags);
-            if flags == entry.flags & !MARKS {
-                return None;
-            }
+        pending.before = self.index.version(child);
+        if here.ctx.incomplete {
+            pending.flags |= row_flag::INCOMPLETE;
         }
         Some(pending)
+    }
+
+    fn next_of(&self, entry: &Entry, stat: &StatKey, path: &[u8]) -> Next {
+        let same_stat = entry.stat == *stat;
+        let trusted = same_stat && !self.rehash && !entry.has(flag::UNTRUSTED | flag::WRITERS);
+        let fits = stat.size <= self.limits.max_file_bytes;
+        let still_file = stat.kind == FileKind::File && entry.stat.kind == FileKind::File;
+        let coverage = row_flag::COVERAGE;
+        if still_file && self.is_secret_file(path, stat.kind) != entry.is(Reason::Secret) {
+            return Next::Look(coverage);
+        }
+        match entry.reason() {
+            Some(Reason::Git) if entry.same_identity(stat) => Next::Stay,
+            Some(Reason::Git) => Next::Is(Entry::uncovered(Reason::Git, *stat)),
+            // A folder's times move with every name below it: only another inode is news.
+            Some(Reason::Ignored) if stat.kind == FileKind::Dir && entry.same_identity(stat) => Next::Stay,
+            Some(Reason::Ignored) if same_stat => Next::Stay,
+            Some(Reason::Ignored) => Next::Is(Entry::uncovered(Reason::Ignored, *stat)),
+            Some(Reason::Unreadable) if trusted => Next::Is(*entry),
+            Some(Reason::OutOfTime) if same_stat && !entry.has(flag::UNTRUSTED) => Next::Look(row_flag::LATE),
+            Some(Reason::TooLarge) if same_stat && fits => Next::Look(coverage),
+            None if trusted && entry.kind == kind::FILE && (fits || !self.view_renews()) => {
+                Next::Is(Entry { flags: 0, ..*entry })
+            }
+            None if trusted && entry.kind == kind::FILE => Next::Look(coverage),
+            _ => Next::Look(0),
+        }
     }
 
     /// A known name is a folder now (or, looked at alone, still is one).
@@ -298,15 +291,30 @@ impl Scan<'_> {
     }
 
     /// A known name is ignored by the new rules: it and all below leave coverage, but what is held.
-    fn leave(&self, local: &mut Local, child: NodeId, path: RelPath) {
-        let mut leaving = self.index.below(child);
-        leaving.push((path, child));
+    fn leave(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (child, path): (NodeId, RelPath),
+        listed: Option<FileKind>,
+    ) {
+        let mut now = self.index.entry(child).stat;
+        if listed.is_some_and(|kind| kind != now.kind) {
+            now = stat_name(here.fd, self.index.c_name(child)).unwrap_or(now);
+        }
+        let mut leaving = vec![(path, child)];
+        if now.kind == FileKind::Dir {
+            leaving.append(&mut self.index.below(child));
+        } else {
+            self.drop_below(local, here, child);
+        }
         for (path, node) in leaving {
             let entry = self.index.entry(node);
             if !entry.is_known() || entry.is(Reason::Ignored) {
                 continue;
             }
-            let left = Entry::uncovered(Reason::Ignored, entry.stat);
+            let stat = if node == child { now } else { entry.stat };
+            let left = Entry::uncovered(Reason::Ignored, stat);
             let mut pending = Pending::now(left, self.index.version(node));
             pending.flags = row_flag::COVERAGE;
             local.found(path, pending);

@@ -10,6 +10,7 @@ mod folder;
 mod fresh;
 mod known;
 mod paths;
+mod renewal;
 mod rules;
 pub mod set;
 pub mod sys;
@@ -241,7 +242,7 @@ impl<'a> Scan<'a> {
         }
         set.whole = whole;
         if whole {
-            set.renew(self.index, rules::Gathered { closed, submodules })?;
+            set.renew(self.index, renewal::Gathered { closed, submodules })?;
         }
         set.problems.extend(self.view.problems());
         set.problems.sort_by(|a, b| a.path.cmp(&b.path));

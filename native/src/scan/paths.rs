@@ -49,6 +49,9 @@ impl Scan<'_> {
         if !folder.is_empty() && !self.is_known_folder(folder) {
             self.look_at_one(local, folder, seen);
         }
+        if !folder.is_empty() && !self.is_entered(local, folder) {
+            return;
+        }
         local.counters.entries += 1;
         let here = Here {
             fd: fd.as_fd(),
@@ -80,6 +83,17 @@ impl Scan<'_> {
         self.index
             .find(folder)
             .is_some_and(|node| self.index.entry(node).is_known())
+    }
+
+    /// Names below a folder that is hidden, or no folder, are not looked at.
+    fn is_entered(&self, local: &Local, folder: &[u8]) -> bool {
+        match local.found.iter().rev().find(|(path, _)| path == folder) {
+            Some((_, pending)) => pending.entry.is_some_and(|entry| entry.is_entered()),
+            None => self
+                .index
+                .find(folder)
+                .is_some_and(|node| self.index.entry(node).is_entered()),
+        }
     }
 
     /// What the folders above hand down, as the index has them.

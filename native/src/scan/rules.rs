@@ -1,17 +1,12 @@
 //! Which rules a scan judges by: at a boundary the present ones, within a turn the frozen ones and the present ones both.
 
-use std::collections::BTreeMap;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, OnceLock};
 
 use super::folder::Here;
-use super::set::Pending;
 use super::{Local, Root, Scan};
-use crate::error::Result;
-use crate::ignore::GitKey;
-use crate::index::{Entry, Index, flag};
-use crate::rules::{Frozen, Inside, Look, Present, Snapshot, Sources, Verdict};
-use crate::wire::{FileKind, Problem, ProblemKind, Reason, RelPath, encode_paths};
+use crate::index::{Entry, flag};
+use crate::rules::{Context, Frozen, Inside, Look, Present, Sources, Verdict};
+use crate::wire::{FileKind, Problem, ProblemKind, Reason};
 
 /// The rules of one scan. Clones share what was read.
 #[derive(Clone)]
@@ -25,21 +20,6 @@ pub enum View {
         present: Arc<OnceLock<Present>>,
         root: Root,
     },
-}
-
-/// What a whole scan saw that the new snapshot needs.
-pub(crate) struct Gathered {
-    /// Folders that could not be entered: what the old snapshot has of them stays.
-    pub closed: Vec<RelPath>,
-    pub submodules: Vec<RelPath>,
-}
-
-/// The outcome of a boundary's reading of rules.
-pub(crate) struct Renewal {
-    /// None where they are the old ones.
-    pub rules: Option<Arc<Frozen>>,
-    pub keys: BTreeMap<RelPath, GitKey>,
-    pub problems: Vec<Problem>,
 }
 
 /// What becomes of a name that the index lacks.
@@ -109,87 +89,6 @@ impl View {
             View::Renewed { .. } => Vec::new(),
         }
     }
-
-    pub(crate) fn renewal(
-        &self,
-        index: &Index,
-        pending: &BTreeMap<RelPath, Pending>,
-        gathered: Gathered,
-    ) -> Result<Option<Renewal>> {
-        let View::Renewed { old, present } = self else {
-            return Ok(None);
-        };
-        let mut collected = present.collected();
-        let mut submodules = gathered.submodules;
-        if let Some(old) = old {
-            keep_closed(&mut collected.entries, &old.snapshot, present, &gathered.closed);
-        }
-        let mut tracked = Vec::new();
-        let mut take = |path: &RelPath, entry: &Entry| {
-            let is_dir = entry.stat.kind == FileKind::Dir;
-            if entry.has(flag::DESPITE) && !is_dir {
-                tracked.push(path.clone());
-            } else if entry.has(flag::DESPITE) && old.as_ref().is_some_and(|old| old.is_submodule(path)) {
-                submodules.push(path.clone());
-            }
-        };
-        for (path, node) in index.below(index.root()) {
-            if !pending.contains_key(&path) {
-                take(&path, index.entry(node));
-            }
-        }
-        pending
-            .iter()
-            .for_each(|(path, p)| p.entry.iter().for_each(|entry| take(path, entry)));
-        tracked.append(&mut submodules);
-        tracked.sort_unstable();
-        tracked.dedup();
-        if !tracked.is_empty() {
-            collected
-                .entries
-                .insert(b"tracked".to_vec(), encode_paths(&tracked));
-        }
-        let snapshot = Snapshot {
-            entries: collected.entries,
-        };
-        let same = old.as_ref().is_some_and(|old| old.snapshot == snapshot);
-        let root = match same {
-            true => None,
-            false => Some(Arc::new(Frozen::new(
-                snapshot,
-                present.root_path().as_os_str().as_bytes(),
-            )?)),
-        };
-        Ok(Some(Renewal {
-            rules: root,
-            keys: collected.keys,
-            problems: collected.problems,
-        }))
-    }
-}
-
-/// Takes over what the old snapshot has of folders that could not be entered.
-fn keep_closed(
-    entries: &mut BTreeMap<Vec<u8>, Vec<u8>>,
-    old: &Snapshot,
-    present: &Present,
-    closed: &[RelPath],
-) {
-    for (key, content) in &old.entries {
-        let plain = key.strip_prefix(b"unreadable:").unwrap_or(key);
-        let kept = closed.iter().any(|folder| {
-            let within = |path: &[u8], folder: &[u8]| crate::ignore::names::is_within(path, folder);
-            plain
-                .strip_prefix(b"top:")
-                .is_some_and(|path| within(path, &present.base.full(folder)))
-                || plain
-                    .strip_prefix(b"info:")
-                    .is_some_and(|path| within(path, folder))
-        });
-        if kept {
-            entries.entry(key.clone()).or_insert_with(|| content.clone());
-        }
-    }
 }
 
 fn marks_of(verdict: Verdict) -> u32 {
@@ -232,8 +131,7 @@ impl Scan<'_> {
                     Verdict::Blind => Newcomer::Hidden,
                     seen => Newcomer::Covered {
                         marks: marks_of(seen),
-                        visible_now: old
-                            .is_some_and(|o| o.judge(path, is_dir, Inside::No) == Verdict::Ignored),
+                        visible_now: old.is_some_and(|o| o.judge(path, is_dir) == Verdict::Ignored),
                     },
                 }
             }
@@ -242,14 +140,13 @@ impl Scan<'_> {
                 present,
                 root,
             } => {
-                let before = frozen.judge(path, is_dir, here.ctx.inside);
+                let before = frozen.judge(path, is_dir);
                 match before {
                     Verdict::Ignored => return Newcomer::Ignored,
                     Verdict::Blind => return Newcomer::Hidden,
                     _ => {}
                 }
-                let inside = here.ctx.inside;
-                match View::turn_present(frozen, present, root).judge(path, is_dir, inside) {
+                match View::turn_present(frozen, present, root).judge(path, is_dir) {
                     Verdict::Ignored | Verdict::Blind => Newcomer::Hidden,
                     now => Newcomer::Covered {
                         marks: marks_of(before) | marks_of(now),
@@ -257,6 +154,16 @@ impl Scan<'_> {
                     },
                 }
             }
+        }
+    }
+
+    /// At a boundary whose rules changed: the old ones hid this file.
+    pub(super) fn was_hidden(&self, here: &Here<'_>, path: &[u8]) -> bool {
+        match &self.view {
+            View::Renewed { old: Some(old), .. } if here.ctx.changed => {
+                old.judge(path, false) == Verdict::Ignored
+            }
+            _ => false,
         }
     }
 
@@ -269,13 +176,10 @@ impl Scan<'_> {
         otherwise: bool,
     ) -> Verdict {
         let (path, is_dir) = name;
-        let frame = match &here.ctx.frame {
-            Some(frame) => frame.clone(),
-            None => present.frame(here.path),
-        };
+        let Context { frame, inside } = context(here, present);
         let look = Look {
             frame: &frame,
-            inside: here.ctx.inside,
+            inside,
             path,
             is_dir,
         };
@@ -296,6 +200,7 @@ impl Scan<'_> {
         };
         here.ctx.changed
             || entry.has(flag::HELD)
+            || is_from_rows(entry)
             || (here.ctx.git_changed && (entry.has(flag::DESPITE) || is_hidden(entry)))
     }
 
@@ -304,7 +209,7 @@ impl Scan<'_> {
         &self,
         local: &mut Local,
         here: &Here<'_>,
-        path: &[u8],
+        (path, is_dir): (&[u8], bool),
         entry: &Entry,
     ) -> Again {
         let same = Again::Keep {
@@ -313,17 +218,13 @@ impl Scan<'_> {
         let View::Renewed { present, .. } = &self.view else {
             return same;
         };
-        let is_dir = entry.stat.kind == FileKind::Dir;
         let was_tracked = entry.has(flag::DESPITE);
-        if !here.ctx.changed && !entry.has(flag::HELD) {
+        if !here.ctx.changed && !entry.has(flag::HELD) && !is_from_rows(entry) {
             // Only what git tracks could have changed: no rule needs to be asked.
-            let frame = match &here.ctx.frame {
-                Some(frame) => frame.clone(),
-                None => present.frame(here.path),
-            };
+            let Context { frame, inside } = context(here, present);
             let look = Look {
                 frame: &frame,
-                inside: here.ctx.inside,
+                inside,
                 path,
                 is_dir,
             };
@@ -349,6 +250,19 @@ impl Scan<'_> {
         }
     }
 
+    /// The marks of a known name that came by rows, within a turn: they are not in rows.
+    pub(super) fn marks_of_rows(&self, local: &mut Local, path: &[u8], entry: &Entry) -> u32 {
+        let View::Turn { frozen, .. } = &self.view else {
+            return 0;
+        };
+        local.counters.rules_evaluated += 1;
+        match frozen.judge(path, entry.stat.kind == FileKind::Dir) {
+            Verdict::Despite(_) => flag::DESPITE,
+            Verdict::Ignored => flag::HELD,
+            Verdict::Covered | Verdict::Blind => 0,
+        }
+    }
+
     fn is_held(&self, path: &[u8]) -> bool {
         self.hold
             .iter()
@@ -360,6 +274,22 @@ impl Scan<'_> {
             .iter()
             .any(|held| crate::ignore::names::is_within(held, path))
     }
+}
+
+/// What holds for the names of a folder at a boundary.
+fn context(here: &Here<'_>, present: &Present) -> Context {
+    match &here.ctx.frame {
+        Some(frame) => Context {
+            frame: frame.clone(),
+            inside: here.ctx.inside,
+        },
+        None => present.context(here.path),
+    }
+}
+
+/// Rows or a manifest told of it, and it was not looked at since.
+pub(super) fn is_from_rows(entry: &Entry) -> bool {
+    entry.stat.ino == 0 && entry.is_known()
 }
 
 /// An ignored name, or one that left coverage.

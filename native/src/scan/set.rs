@@ -1,16 +1,18 @@
 //! A change set: what a look found against the index, path by path.
 //!
 //! A pending path is a change where its version differs; else it only refreshes what the index knows (a stat key, an
-//! ignored name). Suspects stand as `uncovered: out-of-time` until `ingest` has read them.
+//! ignored name). Suspects are no changes until `ingest` has read them, or left them (`uncovered: out-of-time`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::clock::Clock;
-use super::rules::{Gathered, View};
+use super::renewal::{Gathered, renewal};
+use super::rules::View;
 use crate::error::Result;
 use crate::ignore::GitKey;
-use crate::index::{Entry, Index, Step};
+use crate::ignore::names::parent_of;
+use crate::index::{Entry, Index, Step, flag};
 use crate::rules::Frozen;
 use crate::wire::{Change, FileKind, Problem, Reason, RelPath, Version, row_flag};
 
@@ -103,8 +105,7 @@ impl ChangeSet {
     }
 
     pub(super) fn renew(&mut self, index: &Index, gathered: Gathered) -> Result<()> {
-        let view = self.view.clone();
-        let Some(renewed) = view.renewal(index, &self.pending, gathered)? else {
+        let Some(renewed) = renewal(&self.view, index, &self.pending, gathered)? else {
             return Ok(());
         };
         self.problems.extend(renewed.problems);
@@ -176,7 +177,7 @@ impl ChangeSet {
     pub fn changes(&self) -> Vec<Change> {
         self.pending
             .iter()
-            .filter(|(path, _)| !path.is_empty())
+            .filter(|(path, pending)| !path.is_empty() && !pending.suspect)
             .filter_map(|(path, pending)| {
                 let after = pending.after();
                 (after != pending.before).then(|| Change {
@@ -189,30 +190,39 @@ impl ChangeSet {
             .collect()
     }
 
-    /// What moves the index forward.
+    /// What moves the index forward. Of suspects that nobody read nothing is said: a folder that holds a new one
+    /// is read again.
     pub fn steps(&self) -> Vec<Step> {
+        let folders: BTreeSet<&[u8]> = self.suspects().map(|path| parent_of(path)).collect();
         let step = |(path, pending): (&RelPath, &Pending)| match pending.entry {
             None => Step::Remove { path: path.clone() },
-            Some(entry) => Step::Put {
-                path: path.clone(),
-                entry,
-                extra: pending.extra.clone(),
-            },
+            Some(mut entry) => {
+                if folders.contains(path.as_slice()) {
+                    entry.flags |= flag::UNTRUSTED;
+                }
+                Step::Put {
+                    path: path.clone(),
+                    entry,
+                    extra: pending.extra.clone(),
+                }
+            }
         };
-        self.pending.iter().map(step).collect()
+        let read = self.pending.iter().filter(|(_, pending)| !pending.suspect);
+        read.map(step).collect()
     }
 
     /// All versions of the tree with the set taken in, sorted by path bytes.
     pub fn versions(&self, index: &Index) -> Vec<(RelPath, Version)> {
+        let settled = |path: &RelPath| self.pending.get(path).is_some_and(|pending| !pending.suspect);
         let mut out: Vec<(RelPath, Version)> = index
             .below(index.root())
             .into_iter()
-            .filter(|(path, node)| index.entry(*node).is_known() && !self.pending.contains_key(path))
+            .filter(|(path, node)| index.entry(*node).is_known() && !settled(path))
             .map(|(path, node)| (path, index.version(node)))
             .collect();
         let put = |(path, pending): (&RelPath, &Pending)| match pending.after() {
             Version::Absent => None,
-            after => (!path.is_empty()).then(|| (path.clone(), after)),
+            after => (!path.is_empty() && !pending.suspect).then(|| (path.clone(), after)),
         };
         out.extend(self.pending.iter().filter_map(put));
         out.sort_unstable_by(|a, b| a.0.cmp(&b.0));
@@ -239,12 +249,12 @@ impl ChangeSet {
         }
         if !hidden.is_empty() {
             let below = |path: &RelPath| {
-                let mut rest = crate::ignore::names::parent_of(path);
+                let mut rest = parent_of(path);
                 while !rest.is_empty() {
                     if hidden.binary_search_by(|h| h.as_slice().cmp(rest)).is_ok() {
                         return true;
                     }
-                    rest = crate::ignore::names::parent_of(rest);
+                    rest = parent_of(rest);
                 }
                 false
             };

@@ -70,8 +70,7 @@ export class Classifier {
     };
     if (foldsToGit(name.name, look, () => fsPath(context.root, joinPath(place.folder, '.git')))) {
       const stat = place.folder === '' ? undefined : look();
-      if (stat !== undefined)
-        this.#drafts.settle(path, name.node, uncovered('git', identityKey({ ...stat, kind: kindOf(stat) })));
+      if (stat !== undefined) this.#git(path, { node: name.node, stat, place });
       return null;
     }
     if (this.#staysIgnored(path, name, place)) return null;
@@ -86,6 +85,14 @@ export class Classifier {
     const hidden = verdict.before?.kind === 'uncovered' ? verdict.before.reason : veilOf(name.node);
     const veil = place.veil ?? hidden;
     return { stat: entered, veil, incomplete: place.incomplete || hidden === 'unreadable' };
+  }
+
+  /** A nested `.git`: never entered, whatever the rules say. */
+  #git(path: RelPath, { node, stat, place }: { node: Node | undefined; stat: BigIntStats; place: Place }): void {
+    const before = isKnown(node) ? undefined : this.#veil(place, stat);
+    const entering = before !== undefined || isUncovered(node?.version, 'ignored');
+    const version = uncovered('git', identityKey({ ino: stat.ino, dev: stat.dev, kind: kindOf(stat) }));
+    this.#drafts.settle(path, node, version, { before, rowFlags: entering ? RowFlag.coverage : 0 });
   }
 
   /** Known to be ignored, and nothing happened that could change it. */
@@ -136,7 +143,7 @@ export class Classifier {
         context.frozen?.judge(context.bytes(path), isDir) === 'ignored' ? EntryFlag.held : node.flags & EXCEPTIONS,
       );
     }
-    if (this.#drafts.isSecret(path, stat) && !this.#inHidden(place)) return terms(0);
+    if (this.#drafts.isSecret(path, stat) && !this.isHidden(place.folder)) return terms(0);
     const again =
       place.changed ||
       turned ||
@@ -176,9 +183,11 @@ export class Classifier {
     const context = this.#context;
     const { name, stat, place } = of;
     const isDir = stat === null ? name.kind === 'dir' : stat.isDirectory();
-    const before = this.#veil(place, stat) ?? this.#wasHidden(path, { name, stat, place, isDir });
-    const terms = (flags: number): Terms => ({ flags, rowFlags: before === undefined ? 0 : RowFlag.coverage, before });
-    if (stat !== null && this.#drafts.isSecret(path, stat) && !this.#inHidden(place)) return terms(0);
+    const secret = stat !== null && this.#drafts.isSecret(path, stat) && !this.isHidden(place.folder);
+    const before = this.#veil(place, stat) ?? this.#wasHidden(path, { name, stat, place, isDir, secret });
+    const rowFlags = before === undefined ? 0 : RowFlag.coverage;
+    const terms = (flags: number): Terms => ({ flags, rowFlags, before });
+    if (secret) return terms(0);
     const verdict = this.#verdictOnNew(path, isDir);
     if (verdict === 'covered') return terms(0);
     if (verdict === 'exception') {
@@ -214,17 +223,18 @@ export class Classifier {
   /** At a boundary: a name that the rules before it hid. */
   #wasHidden(
     path: RelPath,
-    { name, stat, place, isDir }: { name: Name; stat: BigIntStats | null; place: Place; isDir: boolean },
+    of: { name: Name; stat: BigIntStats | null; place: Place; isDir: boolean; secret: boolean },
   ): Version | undefined {
     const context = this.#context;
+    const { name, stat, place, isDir, secret } = of;
     if (!context.renew || context.frozen === null || stat === null) return undefined;
-    const asked = place.changed && context.frozen.judge(context.bytes(path), isDir) === 'ignored';
+    const asked = !secret && place.changed && context.frozen.judge(context.bytes(path), isDir) === 'ignored';
     const hidden = asked || veilOf(name.node) === 'ignored';
     return hidden ? uncovered('ignored', statKey(stat)) : undefined;
   }
 
   /** The folder is entered though rules hide it. */
-  #inHidden({ folder }: Place): boolean {
+  isHidden(folder: RelPath): boolean {
     const flags = this.#drafts.terms.get(folder)?.flags ?? this.#context.index.find(folder)?.flags ?? 0;
     return (flags & EXCEPTIONS) !== 0;
   }

@@ -157,9 +157,10 @@ export class PresentRules extends Rules {
     return keys.every((key) => this.#read.same(key, frozen.snapshot));
   }
 
-  /** Whether what a folder adds is what `frozen` has of it. */
-  sameIn(folder: string, frozen: FrozenRules): boolean {
+  /** Reads what a folder adds; whether `frozen` has the same of it. */
+  sameIn(folder: string, frozen: FrozenRules | null): boolean {
     this.folder(folder);
+    if (frozen === null) return false;
     return [`top:${this.full(folder)}`, `info:${folder}`].every((key) => this.#read.same(key, frozen.snapshot));
   }
 

@@ -82,10 +82,9 @@ export class Scanner {
     }
     let changed = task.changed;
     if (context.renew) {
-      const has = (name: string): boolean => found.names.some((one) => one.name === name);
-      const bytes = context.bytes(path);
-      context.present.hint(bytes, { hasIgnore: has('.gitignore'), hasGit: path !== '' && has('.git') });
-      changed ||= context.frozen === null || !context.present.sameIn(bytes, context.frozen);
+      // asked also where it is clear already: what is read on the way goes into the snapshot
+      const same = this.#sameRules(path, found.names);
+      changed ||= !same;
     }
     this.#classify.folder(task, { moved: found.moved, read: found.read });
     const place: Place = { folder: path, changed, veil: task.veil, incomplete: task.incomplete };
@@ -95,6 +94,17 @@ export class Scanner {
       if (entered !== null) this.#tasks.push({ ...entered, path: joinPath(path, name.name), node: name.node, changed });
     }
     if (found.read && node !== undefined) this.#missing(task, found.names);
+  }
+
+  /** Whether a folder's own rules are the frozen ones. In a folder that rules hide its own don't matter. */
+  #sameRules(path: RelPath, names: readonly Name[]): boolean {
+    const { present, frozen } = this.#context;
+    const bytes = this.#context.bytes(path);
+    const has = (name: string): boolean => names.some((one) => one.name === name);
+    const hasGit = path !== '' && has('.git');
+    const closed = this.#classify.isHidden(path) && !(hasGit && present.isTracked(bytes, true));
+    present.hint(bytes, { hasIgnore: !closed && has('.gitignore'), hasGit: !closed && hasGit });
+    return closed || present.sameIn(bytes, frozen);
   }
 
   /** Known names that the folder lacks. */

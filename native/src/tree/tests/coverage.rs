@@ -88,6 +88,25 @@ fn secrets_are_named_and_never_stored_even_where_a_rule_hides_them() {
 }
 
 #[test]
+fn a_secret_that_include_names_enters_as_nobodys_change() {
+    let mut kit = Kit::new();
+    kit.write(".env.ci", "d");
+    kit.boundary();
+    kit.sources.include = vec![b".env.ci".to_vec()];
+    let entered = kit.boundary();
+    assert!(
+        entered[0].starts_with(".env.ci: (Secret) => file") && entered[0].ends_with("[8]"),
+        "{entered:?}"
+    );
+    kit.sources.include.clear();
+    let left = kit.boundary();
+    assert!(
+        left[0].starts_with(".env.ci: file") && left[0].ends_with("=> (Secret) [8]"),
+        "{left:?}"
+    );
+}
+
+#[test]
 fn include_wins_over_rules_and_secrets_and_exclude_over_negations() {
     let mut kit = Kit::new();
     kit.write(".gitignore", "build/\n!keep.log\n");

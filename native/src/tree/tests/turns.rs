@@ -204,3 +204,65 @@ fn rules_come_back_from_the_index_and_from_a_snapshot() {
         "the frozen rules hold though the files are gone"
     );
 }
+
+#[test]
+fn a_rule_of_the_turn_hides_what_is_new_in_a_covered_folder_that_it_names() {
+    let mut kit = Kit::new();
+    kit.write("build/old", "1");
+    kit.boundary();
+    kit.write(".gitignore", "build/\n");
+    kit.write("build/old", "22");
+    kit.write("build/new", "1");
+    assert_eq!(
+        plain(kit.observe()),
+        [
+            ".gitignore: absent => file",
+            "build/new: absent => (Ignored)",
+            "build/old: file => file",
+        ]
+    );
+}
+
+#[test]
+fn what_a_manifest_tells_is_known_as_covered_despite_a_rule() {
+    let mut kit = Kit::new();
+    kit.write(".gitignore", "build/\n");
+    kit.write("build/kept", "1");
+    kit.write("build/not", "1");
+    kit.sources.include = vec![b"build/kept".to_vec()];
+    kit.boundary();
+    let set = kit.take_in(Request::default());
+    let (manifest, _) = kit.tree.manifest(set).unwrap();
+    let rules = kit.tree.rules().unwrap();
+    let at = crate::wire::Position {
+        seq: 1,
+        observation: [1; 16],
+    };
+    for renew in [false, true] {
+        kit.tree = open(kit.folder.path(), &kit.store, |_| ());
+        kit.tree.reset(Some(&manifest), Some(at)).unwrap();
+        kit.tree.set_rules(&rules).unwrap();
+        let changes = if renew { kit.boundary() } else { kit.observe() };
+        assert!(changes.is_empty(), "{changes:?}");
+        kit.write("build/later", "1");
+        assert!(kit.observe().is_empty());
+        assert!(kit.boundary().is_empty());
+        assert_eq!(kit.tree.rules().unwrap(), rules, "the rules stand");
+    }
+}
+
+#[test]
+fn a_set_that_is_committed_unread_leaves_its_suspects_for_the_next_look() {
+    let mut kit = Kit::new();
+    kit.write("old", "1");
+    kit.boundary();
+    kit.settle();
+    kit.write("old", "22");
+    kit.write("d/new", "1");
+    let set = kit.scan(Request::default()).set;
+    kit.commit(set);
+    assert_eq!(
+        plain(kit.observe()),
+        ["d/new: absent => file", "old: file => file"]
+    );
+}

@@ -10,6 +10,7 @@ import type {
   PlanOptions,
   RedoOptions,
   RestoreOptions,
+  RevertOneOptions,
   RevertOptions,
   SessionKeyOptions,
   SessionOptions,
@@ -203,6 +204,11 @@ export interface Session {
   /** The host says that the turn is over: a look that leaves nothing behind. */
   endTurn(): Promise<Result<{ tookMs: number }>>;
   plan(boundaryId: string, options?: PlanOptions): Promise<Result<Plan>>;
+  /**
+   * `hunks` limits it to single hunks of text files, by the ids that `plan(…, { hunks: true })` gives or by ranges of
+   * lines on disk. All or nothing: a hunk that fits no longer is `stale-plan`, a file without hunks `unsupported`. A path
+   * of which hunks are left stays owed.
+   */
   restore(boundaryId: string, options?: RestoreOptions): Promise<Result<Receipt>>;
   undo(options?: UndoOptions): Promise<Result<HistoryResult>>;
   redo(options?: RedoOptions): Promise<Result<HistoryResult>>;
@@ -224,6 +230,14 @@ export interface Session {
    * @throws {TakebackError} `ERR_INVALID_ARGUMENT` where that session has boundaries already
    */
   fork(key: SessionKeyOptions, options: ForkOptions): Promise<Result<{ session: SessionInfo }>>;
+  /**
+   * Takes back one turn, whichever, and keeps what came later: where a file changed since, by a merge of its text. What
+   * clashes is refused and stays. An undo otherwise: redo brings it back, and the turn is marked as undone.
+   * `onConflict: 'merge'` merges contested and incomplete changes too, `'overwrite'` saves and overwrites what clashes.
+   */
+  revertTurn(boundaryId: string, options?: RevertOneOptions): Promise<Result<HistoryResult>>;
+  /** The same for the newest run of one call. Its turn gets no mark. An unknown id answers `unknown-boundary`. */
+  revertCall(callId: string, options?: RevertOneOptions): Promise<Result<HistoryResult>>;
   timeline(options?: TimelineOptions): Promise<Result<{ items: readonly TimelineItem[] }>>;
   /** From a position (of a capture) to another or, without `to`, to the files now. */
   diff(from: string, to?: string): Promise<Result<DiffResult>>;

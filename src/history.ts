@@ -6,6 +6,7 @@
  * takes it away). Redo is open while neither a capture nor a change of the session's own came after the operation.
  */
 import type { HistoryResult } from './api.ts';
+import { UnavailableError } from './engine/answers.ts';
 import type { Engine } from './engine/engine.ts';
 import { endDeadCalls } from './engine/observe.ts';
 import { findBoundary, refuseOpenCalls, restoreTo, takeBack } from './engine/operate.ts';
@@ -18,6 +19,7 @@ import {
   NOTHING_TO_UNDO,
   NOTHING_TO_UNREVERT,
   redoText,
+  revertedText,
   revertText,
   undoText,
   unrevertText,
@@ -98,10 +100,59 @@ async function rowsIn(engine: Engine, session: SessionRecord, { afterSeq, toSeq 
   return attribute(await attributionInput(engine, session.id, { afterSeq, ...(toSeq === null ? {} : { toSeq }) }));
 }
 
-async function namedTurn(engine: Engine, session: SessionRecord, boundaryId: string): Promise<Turn> {
+async function namedTurn(engine: Engine, session: SessionRecord | null, boundaryId: string): Promise<Turn> {
   const boundary = await findBoundary(engine, session, boundaryId);
-  const next = await engine.timeline.nextBoundary(session.id, boundary.seq);
+  const next = await engine.timeline.nextBoundary(boundary.session, boundary.seq);
   return { boundary, window: { afterSeq: boundary.seq, toSeq: next?.seq ?? null } };
+}
+
+export interface RevertOneRequest extends WorkOptions {
+  /** The turn, or the call, that is taken back. */
+  readonly boundaryId?: string;
+  readonly callId?: string;
+  readonly onConflict: ConflictPolicy | undefined;
+}
+
+/** Takes back one turn or one call, and keeps what came later. */
+export async function revertOne(
+  engine: Engine,
+  session: SessionRecord | null,
+  request: RevertOneRequest,
+): Promise<HistoryResult> {
+  await engine.checkRoot();
+  await engine.catchUp();
+  if (session !== null) {
+    await endDeadCalls(engine, request.signal);
+    await refuseOpenCalls(engine, session);
+    await refuseStandingRevert(engine, session);
+  }
+  const turn =
+    request.callId === undefined
+      ? await namedTurn(engine, session, request.boundaryId as string)
+      : await namedCall(engine, session, request.callId);
+  const receipt = await restoreTo(engine, session as SessionRecord, turn.boundary, {
+    kind: 'undo',
+    window: turn.window,
+    keepLater: true,
+    onConflict: request.onConflict ?? 'refuse',
+    signal: request.signal,
+    onProgress: request.onProgress,
+  });
+  const text = revertedText(receipt, request.callId === undefined ? 'turn' : 'call');
+  const isNothing = receipt.outcome === 'nothing' && keptPaths(receipt).length === 0;
+  return isNothing ? nothing(NOTHING_TO_UNDO) : { message: text, outcome: receipt.outcome, receipt };
+}
+
+/** A call as the part of its turn that it made. */
+async function namedCall(engine: Engine, session: SessionRecord | null, callId: string): Promise<Turn> {
+  const call = session === null ? null : await engine.timeline.call(session.id, callId);
+  if (session === null || call === null) {
+    throw new UnavailableError('unknown-boundary', `the session has no call of that id: ${JSON.stringify(callId)}`);
+  }
+  const turnOf = { beforeSeq: call.turnSeq + 1, limit: 1, all: true };
+  const made = (await engine.timeline.boundaries(session.id, turnOf))[0];
+  const boundary = await findBoundary(engine, session, made?.boundaryId ?? callId);
+  return { boundary, window: { afterSeq: call.beginSeq, toSeq: call.endSeq, invocation: call.invocation } };
 }
 
 /** Takes back the newest standing undo or restore that wrote something, while nothing of the session's came after it. */
@@ -146,6 +197,7 @@ export async function revertToMessage(
   const { messageId, ...rest } = request;
   await engine.checkRoot();
   await engine.catchUp();
+  await endDeadCalls(engine, request.signal);
   const position = await messagePosition(engine, session, messageId);
   await refuseOpenCalls(engine, session as SessionRecord);
   await refuseStandingRevert(engine, session as SessionRecord);
@@ -164,6 +216,7 @@ export async function takeRevertBack(
   await engine.checkRoot();
   await engine.catchUp();
   if (session === null) return nothing(NOTHING_TO_UNREVERT);
+  await endDeadCalls(engine, request.signal);
   await refuseOpenCalls(engine, session);
   const revert = await standingRevert(engine, session);
   if (revert === null) return nothing(NOTHING_TO_UNREVERT);

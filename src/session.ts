@@ -16,6 +16,7 @@ import type {
 import { answer, unavailableOf } from './engine/answers.ts';
 import type { Engine } from './engine/engine.ts';
 import { forkSession } from './engine/forks.ts';
+import { hunkChoices, planHunks } from './engine/hunks.ts';
 import { dropSession } from './engine/maintain.ts';
 import { endDeadCalls, observe } from './engine/observe.ts';
 import { draftRestore, findBoundary, restoreTo, toPlan } from './engine/operate.ts';
@@ -23,7 +24,7 @@ import { diffPositions, timelineItems, turnChanges } from './engine/query.ts';
 import { beginCall, capture, endCall } from './engine/record.ts';
 import { sessionSteps } from './engine/steps.ts';
 import { TakebackError } from './errors.ts';
-import { redoNewest, revertToMessage, takeRevertBack, undoNewest } from './history.ts';
+import { redoNewest, revertOne, revertToMessage, takeRevertBack, undoNewest } from './history.ts';
 import { isWithin, toRelPath } from './rel-path.ts';
 import {
   type BeginCallOptions,
@@ -41,9 +42,11 @@ import {
   planOptionsSchema,
   type RedoOptions,
   type RestoreOptions,
+  type RevertOneOptions,
   type RevertOptions,
   redoOptionsSchema,
   restoreOptionsSchema,
+  revertOneOptionsSchema,
   revertOptionsSchema,
   type SessionKeyOptions,
   type StepsOptions,
@@ -205,7 +208,7 @@ export class SessionHandle implements Session {
 
   async plan(boundaryId: string, options: PlanOptions = {}): Promise<Result<Plan>> {
     const id = check(boundaryIdSchema, boundaryId, 'boundaryId');
-    const { paths, onConflict, signal, onProgress } = check(planOptionsSchema, options, 'options');
+    const { paths, hunks, onConflict, signal, onProgress } = check(planOptionsSchema, options, 'options');
     throwIfAborted(signal);
     return this.#run(async (engine) => {
       const wanted = wantedPaths(engine, paths);
@@ -215,13 +218,15 @@ export class SessionHandle implements Session {
       const session = await engine.timeline.findSession(this.#key);
       const boundary = await findBoundary(engine, session, id);
       const request = { paths: wanted, onConflict: onConflict ?? this.#onConflict, signal, onProgress };
-      return toPlan(boundary, await draftRestore(engine, session as SessionRecord, boundary, request));
+      const draft = await draftRestore(engine, session as SessionRecord, boundary, request);
+      return toPlan(boundary, draft, hunks === true ? await planHunks(engine, draft.plan) : undefined);
     });
   }
 
   async restore(boundaryId: string, options: RestoreOptions = {}): Promise<Result<Receipt>> {
     const id = check(boundaryIdSchema, boundaryId, 'boundaryId');
-    const { paths, onConflict, planToken, signal, onProgress } = check(restoreOptionsSchema, options, 'options');
+    const given = check(restoreOptionsSchema, options, 'options');
+    const { paths, hunks, onConflict, planToken, signal, onProgress } = given;
     throwIfAborted(signal);
     return this.#run(async (engine) => {
       const wanted = wantedPaths(engine, paths);
@@ -232,6 +237,7 @@ export class SessionHandle implements Session {
       const request = {
         kind: 'restore',
         paths: wanted,
+        hunks: hunks === undefined ? undefined : hunkChoices(engine.layout.root, hunks),
         onConflict: onConflict ?? this.#onConflict,
         planToken,
         signal,
@@ -267,6 +273,24 @@ export class SessionHandle implements Session {
     throwIfAborted(signal);
     const request = { onConflict: onConflict ?? this.#onConflict, signal, onProgress };
     return this.#history((engine, session) => takeRevertBack(engine, session, request));
+  }
+
+  async revertTurn(boundaryId: string, options: RevertOneOptions = {}): Promise<Result<HistoryResult>> {
+    return this.#revertOne({ boundaryId: check(boundaryIdSchema, boundaryId, 'boundaryId') }, options);
+  }
+
+  async revertCall(callId: string, options: RevertOneOptions = {}): Promise<Result<HistoryResult>> {
+    return this.#revertOne({ callId: check(callIdSchema, callId, 'callId') }, options);
+  }
+
+  async #revertOne(
+    which: { boundaryId: string } | { callId: string },
+    options: RevertOneOptions,
+  ): Promise<Result<HistoryResult>> {
+    const { onConflict, signal, onProgress } = check(revertOneOptionsSchema, options, 'options');
+    throwIfAborted(signal);
+    const request = { ...which, onConflict, signal, onProgress };
+    return this.#history((engine, session) => revertOne(engine, session, request));
   }
 
   async #history(

@@ -82,7 +82,7 @@ export async function revertTo(
     ...request,
     draft: async () => {
       await refuseStandingRevert(engine, session);
-      return draftRestore(engine, session, position, request);
+      return draftRestore(engine, session, position, { ...request, locked: true });
     },
     always: true,
     effects: async (settled) => ({

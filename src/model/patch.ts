@@ -131,7 +131,7 @@ function partOf(path: RelPath, sides: { a: Blob | null; b: Blob | null }, option
   }
   const old = splitLines((a?.bytes ?? EMPTY).toString('latin1'));
   const now = splitLines((b?.bytes ?? EMPTY).toString('latin1'));
-  const edits = diffLines(old, now, options.timeoutMs ?? 200);
+  const edits = diffLines(old, now, { timeout: options.timeoutMs ?? 200 });
   // A tab ends a label with a space in it, so that nobody takes what follows the space for a date.
   const tab = (label: string): string => (label !== '/dev/null' && label.includes(' ') ? '\t' : '');
   const files = `--- ${labels.a}${tab(labels.a)}\n+++ ${labels.b}${tab(labels.b)}\n`;

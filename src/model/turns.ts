@@ -62,7 +62,10 @@ export function irreversibleCalls(calls: readonly CallRecord[], session: number,
   return calls.flatMap(({ session: owner, callId, invocation, sideEffect, turnSeq, beginSeq }): Irreversible[] => {
     // A call may have begun after a position inside its turn.
     const after = Math.max(turnSeq, beginSeq) >= window.afterSeq;
-    const inside = after && (window.toSeq === null || turnSeq < window.toSeq);
+    const inside =
+      window.invocation === undefined
+        ? after && (window.toSeq === null || turnSeq < window.toSeq)
+        : window.invocation === invocation;
     if (owner !== session || !inside) return [];
     return sideEffect === 'network' || sideEffect === 'desktop_control' ? [{ callId, invocation, sideEffect }] : [];
   });

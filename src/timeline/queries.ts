@@ -229,11 +229,17 @@ export class TimelineQueries {
 
   /** In the order of TAKEN_COLUMNS. What was given back after `asOf` was not given back then. */
   taken(session: number, afterSeq = -1, asOf: number = NO_END): Promise<TakenRecord[]> {
-    const sql = `SELECT t.operation, t.path, t.from_seq, t.to_seq, iif(r.seq <= ?, t.returned_by, NULL)
-      FROM taken t INDEXED BY taken_by_session CROSS JOIN operations o ON o.id = t.operation
-      LEFT JOIN operations r ON r.id = t.returned_by
-      WHERE t.session = ? AND t.to_seq > ? AND o.seq <= ? ORDER BY o.seq, t.path, t.from_seq`;
-    return this.#all(toTaken, sql, [asOf, session, afterSeq, asOf]);
+    const columns = 't.operation, t.path, t.from_seq, t.to_seq, iif(r.seq <= ?3, t.returned_by, NULL), o.seq';
+    // Two halves, each by its own index. The second: an operation may take out rows from under later ones.
+    const sql = `SELECT ${columns} FROM taken t INDEXED BY taken_by_session
+        CROSS JOIN operations o ON o.id = t.operation LEFT JOIN operations r ON r.id = t.returned_by
+        WHERE t.session = ?1 AND t.to_seq > ?2 AND o.seq <= ?3
+      UNION ALL
+      SELECT ${columns} FROM operations o INDEXED BY operations_by_session
+        CROSS JOIN taken t ON t.operation = o.id LEFT JOIN operations r ON r.id = t.returned_by
+        WHERE o.session = ?1 AND o.seq > ?2 AND o.seq <= ?3 AND t.to_seq <= ?2
+      ORDER BY 6, 2, 3`;
+    return this.#all(toTaken, sql, [session, afterSeq, asOf]);
   }
 
   takenBy(operation: RandomId): Promise<TakenRecord[]> {

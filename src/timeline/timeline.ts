@@ -124,7 +124,10 @@ export interface OperationRecord {
   readonly redoable: boolean;
 }
 
-/** An operation took back the session's owed rows of `path` with fromSeq ≤ seq ≤ toSeq. */
+/**
+ * An operation took back the session's owed rows of `path` with fromSeq ≤ seq ≤ toSeq. Where fromSeq > toSeq it took
+ * parts of rows from `toSeq` on, and no row.
+ */
 export interface TakenRecord {
   readonly operation: RandomId;
   readonly path: RelPath;
@@ -269,7 +272,10 @@ export interface Timeline {
   operations(session: number, options?: { limit?: number; afterSeq?: number }): Promise<OperationRecord[]>;
   /** Operations of all sessions with seq > afterSeq, oldest first. */
   operationsAfter(afterSeq: number): Promise<OperationRecord[]>;
-  /** What a session's operations took back, with toSeq > afterSeq. Returned ones too. With `asOf`: as it stood at that seq. */
+  /**
+   * What a session's operations took back with toSeq > afterSeq, or after that seq. Returned ones too. With `asOf`: as it
+   * stood at that seq.
+   */
   taken(session: number, afterSeq?: number, asOf?: number): Promise<TakenRecord[]>;
   takenBy(operation: RandomId): Promise<TakenRecord[]>;
 

@@ -6,6 +6,7 @@
  */
 import type { HistoryResult } from './api.ts';
 import type { Engine } from './engine/engine.ts';
+import { endDeadCalls } from './engine/observe.ts';
 import { findBoundary, refuseOpenCalls, restoreTo, takeBack } from './engine/operate.ts';
 import { attributionInput } from './engine/rows.ts';
 import { attribute } from './model/attribution.ts';
@@ -32,6 +33,7 @@ export async function undoNewest(
   await engine.checkRoot();
   await engine.catchUp();
   if (session === null) return nothing(NOTHING_TO_UNDO);
+  await endDeadCalls(engine, request.signal);
   await refuseOpenCalls(engine, session);
   const turn =
     request.boundaryId === undefined
@@ -99,6 +101,7 @@ export async function redoNewest(
   await engine.checkRoot();
   await engine.catchUp();
   if (session === null) return nothing(NOTHING_TO_REDO);
+  await endDeadCalls(engine, request.signal);
   await refuseOpenCalls(engine, session);
   const operation = await newestStanding(engine, session);
   if (operation === null) return nothing(NOTHING_TO_REDO);

@@ -7,7 +7,7 @@ import type { BeginCallResult, DiffResult, EndCallResult, HistoryResult, Session
 import { answer, unavailableOf } from './engine/answers.ts';
 import type { Engine } from './engine/engine.ts';
 import { dropSession } from './engine/maintain.ts';
-import { observe } from './engine/observe.ts';
+import { endDeadCalls, observe } from './engine/observe.ts';
 import { draftRestore, findBoundary, restoreTo, toPlan } from './engine/operate.ts';
 import { diffPositions, timelineItems, turnChanges } from './engine/query.ts';
 import { beginCall, capture, endCall } from './engine/record.ts';
@@ -195,6 +195,7 @@ export class SessionHandle implements Session {
       const wanted = wantedPaths(engine, paths);
       await engine.checkRoot();
       await engine.catchUp();
+      await endDeadCalls(engine, signal);
       const session = await engine.timeline.findSession(this.#key);
       const boundary = await findBoundary(engine, session, id);
       const request = { paths: wanted, onConflict: onConflict ?? this.#onConflict, signal, onProgress };
@@ -209,6 +210,7 @@ export class SessionHandle implements Session {
     return this.#run(async (engine) => {
       const wanted = wantedPaths(engine, paths);
       await engine.checkRoot();
+      await endDeadCalls(engine, signal);
       const session = await engine.timeline.findSession(this.#key);
       const boundary = await findBoundary(engine, session, id);
       const request = {

@@ -221,6 +221,12 @@ async function interruptedCalls(engine: Engine, head: Head): Promise<CallRecord[
   );
 }
 
+/** A call whose process died in it is no call in flight: one look ends it, and says what it left. Before a plan. */
+export async function endDeadCalls(engine: Engine, signal?: AbortSignal): Promise<void> {
+  const dead = await interruptedCalls(engine, await engine.timeline.head());
+  if (dead.length > 0) await observe(engine, { kind: 'look', durable: false, signal });
+}
+
 function endsOf(calls: readonly CallRecord[]): EndedCall[] {
   return calls.map((call) => ({
     invocation: call.invocation,

@@ -2,7 +2,7 @@
  * The root and the data directory: what may be opened, where its store lies, and whether the root is still the one that
  * was opened. Reads only, but for making the data directory. Imports `errors`, `types`, `rel-path`.
  */
-import { mkdir, realpath, stat, statfs } from 'node:fs/promises';
+import { access, constants, mkdir, realpath, stat, statfs } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join, parse, relative, resolve, sep } from 'node:path';
 import { workspaceDir } from '../data-dir.ts';
@@ -115,6 +115,7 @@ export async function layOut(root: string, dataDir: string): Promise<Layout> {
     const home = workspaceDir(real, root);
     for (const name of ['segments', 'journal', 'trash', 'scratch'])
       await mkdir(join(home, name), { recursive: true, mode: 0o700 });
+    await access(home, constants.W_OK);
     const type = (await statfs(real)).type >>> 0;
     const below = relative(root, real);
     return {

@@ -61,8 +61,18 @@ class SqliteTimeline extends TimelineQueries implements Timeline {
     this.#lock = new WorkspaceLock(lockDriver);
   }
 
-  lock(options?: { timeoutMs?: number; signal?: AbortSignal | undefined }): Promise<Lock> {
-    return this.#lock.acquire(options);
+  async lock(options?: { timeoutMs?: number; signal?: AbortSignal | undefined }): Promise<Lock> {
+    try {
+      return await this.#lock.acquire(options);
+    } catch (error) {
+      if (!(error instanceof TakebackError) || error.code !== 'ERR_STORE_CORRUPT') throw error;
+      const file = join(this.#options.dir, 'lock.db');
+      throw new TakebackError(
+        'ERR_STORE_CORRUPT',
+        `${file} is damaged (${error.message}). It holds nothing: close every process that uses the workspace, and delete it.`,
+        { cause: error },
+      );
+    }
   }
 
   #change(wanted: Synchronous, statements: readonly SqlStatement[]): Promise<SqlRow[][]> {

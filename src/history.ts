@@ -108,6 +108,7 @@ export async function revertOne(
 ): Promise<HistoryResult> {
   await engine.checkRoot();
   await engine.catchUp();
+  await endDeadCalls(engine, request.signal);
   if (session !== null) await refuseOpenCalls(engine, session);
   const turn =
     request.callId === undefined

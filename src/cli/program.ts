@@ -29,11 +29,10 @@ const WRITING = (): Option[] => [
 ];
 
 const CONFLICT = (): Option =>
-  new Option('--on-conflict <policy>', 'where a file changed since: keep it, save and overwrite it, or merge its text').choices([
-    'refuse',
-    'overwrite',
-    'merge',
-  ]);
+  new Option(
+    '--on-conflict <policy>',
+    'where a file changed since: keep it, save and overwrite it, or merge its text',
+  ).choices(['refuse', 'overwrite', 'merge']);
 
 type Action = (context: Context, args: readonly string[], flags: Record<string, unknown>) => Promise<number>;
 

@@ -29,6 +29,9 @@ export interface BlobStore {
   /** Reads and checks every blob. */
   verify(options?: WorkOptions): Promise<{ readonly checked: number; readonly problems: readonly BlobProblem[] }>;
   /** Drops what isn't live. Under the workspace's lock. */
-  collect(live: readonly Hash[], options?: WorkOptions): Promise<{ readonly freedBytes: number; readonly keptBytes: number }>;
+  collect(
+    live: readonly Hash[],
+    options?: WorkOptions,
+  ): Promise<{ readonly freedBytes: number; readonly keptBytes: number }>;
   close(): Promise<void>;
 }

@@ -42,7 +42,11 @@ impl Scan<'_> {
         };
         let secret = self.is_secret_file(&path, file_kind) && here.ctx.inside == Inside::No;
         let verdict = match secret {
-            true => self.secret_verdict(here, &path),
+            // No rule hides a secret: it is listed.
+            true => Newcomer::Covered {
+                marks: 0,
+                visible_now: false,
+            },
             false => self.judge_new(local, here, &path, file_kind == FileKind::Dir),
         };
         let known = node.is_some_and(|node| self.index.entry(node).is_known());
@@ -65,15 +69,6 @@ impl Scan<'_> {
         }
         let hidden = Entry::uncovered(Reason::Ignored, stat);
         self.take(local, here, (path, stat, hidden), node);
-    }
-
-    /// No rule hides a secret: it is listed.
-    fn secret_verdict(&self, here: &Here<'_>, path: &[u8]) -> Newcomer {
-        let visible_now = self.was_hidden(here, path);
-        Newcomer::Covered {
-            marks: 0,
-            visible_now,
-        }
     }
 
     /// A `.git`: known by its identity, the root's own not at all.

@@ -157,16 +157,6 @@ impl Scan<'_> {
         }
     }
 
-    /// At a boundary whose rules changed: the old ones hid this file.
-    pub(super) fn was_hidden(&self, here: &Here<'_>, path: &[u8]) -> bool {
-        match &self.view {
-            View::Renewed { old: Some(old), .. } if here.ctx.changed => {
-                old.judge(path, false) == Verdict::Ignored
-            }
-            _ => false,
-        }
-    }
-
     fn judge_present(
         &self,
         local: &mut Local,

@@ -73,17 +73,17 @@ describeBackends('events', (backend) => {
   test('the patches of the events make a copy of the files follow', async () => {
     await using story = await Story.begin(backend, 'seq 40 >a; mkdir d; seq 50 90 >d/b; echo k >d/k; echo x >c');
     const { space } = story;
-    space.sh('cp -a w copy', { cwd: space.base });
+    space.sh('cp -a w home/copy', { cwd: space.base });
     story.workspace.on('fileChanged', ({ patch }) => {
       const env = { ...space.env, GIT_CEILING_DIRECTORIES: space.base };
-      execFileSync('git', ['apply', '-'], { cwd: join(space.base, 'copy'), input: patch ?? '', env });
+      execFileSync('git', ['apply', '-'], { cwd: join(space.base, 'home', 'copy'), input: patch ?? '', env });
     });
     await story.cp('1');
     await story.t(
       'echo new >>a; mv d/b d/e; printf "0\\0" >bin',
       'sed -i 3d a; sed -i 5d d/e; mv d/e "e e"; rm c; chmod 755 a',
     );
-    const same = (): string => space.sh('diff -r w copy && echo same', { cwd: space.base });
+    const same = (): string => space.sh('diff -r w home/copy && echo same', { cwd: space.base });
     expect(same()).toBe('same\n');
     await story.undo('1');
     expect(same()).toBe('same\n');

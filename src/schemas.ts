@@ -59,6 +59,8 @@ export const openOptionsSchema = z.strictObject({
   recover: z.enum(['rollback', 'complete']).optional(),
   allowProtectedRoot: z.boolean().optional(),
   adoptRoot: z.boolean().optional(),
+  /** `fileChanged` events at each end of a call and each operation. Default 100. */
+  maxFileEvents: z.number().int().min(0).max(1_000_000).optional(),
   logger: z.custom<Logger>((v) => typeof v === 'object' && v !== null, 'logger must be an object').optional(),
 });
 
@@ -125,12 +127,27 @@ export const undoOptionsSchema = workOptionsSchema.extend({
 
 export const redoOptionsSchema = workOptionsSchema.extend({ onConflict: conflictPolicySchema.optional() });
 
+/** `messageId`: a boundary, or the `stepId` of calls. */
+export const revertOptionsSchema = redoOptionsSchema.extend({ messageId: id('messageId') });
+
+/** The session that a fork makes. */
+export const sessionKeySchema = z.strictObject({ threadId: id('threadId'), tenantId: id('tenantId').optional() });
+
+/** `at`: the boundary up to which a fork inherits. */
+export const forkOptionsSchema = z.strictObject({ at: id('at') });
+
+export const purgeOptionsSchema = z.strictObject({ root: id('root'), dataDir: id('dataDir').optional() });
+
 /** Options of `revertTurn` and `revertCall`. Without `onConflict`, what came later is merged and clashes are kept. */
 export const revertOneOptionsSchema = workOptionsSchema.extend({ onConflict: conflictPolicySchema.optional() });
 
 export const timelineOptionsSchema = z.strictObject({
   limit: z.number().int().positive().max(100_000).optional(),
   before: z.string().optional(),
+});
+
+export const stepsOptionsSchema = z.strictObject({
+  limit: z.number().int().positive().max(100_000).optional(),
 });
 
 export const boundaryIdSchema: z.ZodString = id('boundaryId');
@@ -145,6 +162,11 @@ export type PlanOptions = z.input<typeof planOptionsSchema>;
 export type RestoreOptions = z.input<typeof restoreOptionsSchema>;
 export type UndoOptions = z.input<typeof undoOptionsSchema>;
 export type RedoOptions = z.input<typeof redoOptionsSchema>;
+export type RevertOptions = z.input<typeof revertOptionsSchema>;
+export type SessionKeyOptions = z.input<typeof sessionKeySchema>;
+export type ForkOptions = z.input<typeof forkOptionsSchema>;
+export type PurgeOptions = z.input<typeof purgeOptionsSchema>;
+export type StepsOptions = z.input<typeof stepsOptionsSchema>;
 export type RevertOneOptions = z.input<typeof revertOneOptionsSchema>;
 export type TimelineOptions = z.input<typeof timelineOptionsSchema>;
 

@@ -169,7 +169,7 @@ export interface PlanEntry {
   readonly expectedHash?: string;
   /** The same for what was found on disk. */
   readonly foundHash?: string;
-  /** Link to the other end of a move. */
+  /** The other end of a move, as the operation moves: it comes from there, or goes there. */
   readonly movedFrom?: RelPath;
   readonly movedTo?: RelPath;
   /** Set where mode, type or link target changes without content, for display; where a merge clashes; where hunks go back. */

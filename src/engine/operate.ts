@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type { ApplyEntry } from '../backend/backend.ts';
 import { headState, ruleSources } from '../git/context.ts';
 import { attribute } from '../model/attribution.ts';
+import { adoptCalls } from '../model/lineage.ts';
 import {
   applyEntries,
   mergeNeeds,
@@ -37,9 +38,11 @@ import { UnavailableError } from './answers.ts';
 import type { Engine } from './engine.ts';
 import { type HunkChoices, onlyHunks } from './hunks.ts';
 import { keepDisk, mergeAll } from './merge.ts';
+import { linkedMoves } from './moves.ts';
 import { type ObserveContext, type Observed, observeLocked } from './observe.ts';
 import { sameRoot } from './root.ts';
 import { attributionInput } from './rows.ts';
+import { tellOperation } from './tell.ts';
 
 export interface PlanRequest extends WorkOptions {
   readonly paths?: readonly RelPath[] | undefined;
@@ -110,11 +113,14 @@ export async function draftRestore(
     const disk = new Map(peeks.map((peek) => [peek.path, peek]));
     return { rows, disk, onConflict, keepLater, paths, uncoveredInodes: uncoveredInodes(rows), ...windowed };
   };
-  const plan = planRestore(await withMerges(engine, { read, needs: mergeNeeds, locked: request.locked ?? false }));
+  const restore = planRestore(await withMerges(engine, { read, needs: mergeNeeds, locked: request.locked ?? false }));
+  const calls = await engine.timeline.callsBetween(window.afterSeq);
+  const lineage = await engine.timeline.lineage(session.id);
+  const plan = await linkedMoves(engine, restore);
   return {
     plan,
     token: tokenOf(plan),
-    irreversible: irreversibleCalls(await engine.timeline.callsBetween(window.afterSeq), session.id, window),
+    irreversible: irreversibleCalls(adoptCalls(calls, session.id, lineage), session.id, window),
     notes: await gitNotes(engine, boundary),
   };
 }
@@ -195,12 +201,14 @@ export interface OperationRequest extends WorkOptions {
     context: ObserveContext,
   ) => Promise<Pick<Append, 'taken' | 'returned' | 'markUndone' | 'clearUndone'>>;
   readonly takesBack?: OperationRecord;
+  /** Recorded also where nothing was settled and nothing had to be: it is a state, not only what was written. */
+  readonly always?: boolean;
 }
 
-/** Runs in the engine's queue. Nothing is appended where nothing was settled. */
+/** Runs in the engine's queue. Nothing is appended where nothing was settled, unless `always`. */
 export async function operate(engine: Engine, session: SessionRecord, request: OperationRequest): Promise<Receipt> {
   await engine.checkRoot();
-  return engine.locked(async () => {
+  const receipt = await engine.locked(async () => {
     await engine.catchUp();
     await refuseOpenCalls(engine, session);
     const draft = await request.draft();
@@ -214,6 +222,8 @@ export async function operate(engine: Engine, session: SessionRecord, request: O
     const plan = await onlyHunks(engine, draft.plan, request.hunks);
     return execute(engine, session, request, { ...draft, plan });
   }, request.signal);
+  await tellOperation(engine, session, receipt);
+  return receipt;
 }
 
 async function execute(
@@ -240,7 +250,8 @@ async function execute(
     notes: draft.notes,
   });
   const touched = outcomes.filter((o) => o.status === 'done').map((o) => o.path);
-  if (settled.settled.length + settled.partial.length > 0) await append(engine, session, { request, settled, touched });
+  if (settled.settled.length + settled.partial.length > 0 || request.always === true)
+    await append(engine, session, { request, settled, touched });
   if (entries.length > 0) await engine.tree.finish(journal);
   return settled.receipt;
 }
@@ -353,12 +364,12 @@ export async function boundariesFrom(
   }
 }
 
-/** Takes an operation of the session back. */
+/** Takes an operation of the session back. One that took nothing is taken back by saying so. */
 export async function takeBack(
   engine: Engine,
   session: SessionRecord,
   operation: OperationRecord,
-  request: WorkOptions & { onConflict: ConflictPolicy },
+  request: WorkOptions & { onConflict: ConflictPolicy; kind?: 'redo' | 'unrevert' },
 ): Promise<Receipt> {
   const { timeline } = engine;
   const draft = async (): Promise<Draft> => {
@@ -368,11 +379,13 @@ export async function takeBack(
       const peeks = await engine.tree.peek(redoPeekPaths(taken), { signal: request.signal });
       return { taken, rows, disk: new Map(peeks.map((peek) => [peek.path, peek])), onConflict: request.onConflict };
     };
-    const plan = planRedo(await withMerges(engine, { read, needs: redoMergeNeeds, locked: true }));
+    const redo = planRedo(await withMerges(engine, { read, needs: redoMergeNeeds, locked: true }));
+    const plan = await linkedMoves(engine, redo);
     return { plan, token: tokenOf(plan), irreversible: [], notes: [] };
   };
   return operate(engine, session, {
-    kind: 'redo',
+    kind: request.kind ?? 'redo',
+    always: (await timeline.takenBy(operation.id)).length === 0,
     boundary: { boundaryId: operation.boundaryId, seq: operation.boundarySeq },
     onConflict: request.onConflict,
     signal: request.signal,

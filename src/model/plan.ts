@@ -3,7 +3,7 @@
  *
  * A restore and an undo go from facts (`facts.ts`) through the guard (`guard.ts`) and the folder rules (`folders.ts`);
  * a redo takes the same way with an operation's own rows as facts. What is to be merged is asked for by `mergeNeeds`, and
- * its answers come in with the input. Not covered: moves.
+ * its answers come in with the input. Which entries are a move is found by `moves.ts`, which changes nothing of what is done.
  */
 import type { Peek } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
@@ -13,6 +13,7 @@ import { Writer, writeVersion } from '../wire.ts';
 import { factsByPath, type PathFacts } from './facts.ts';
 import { type Draft, type Drafts, foldersOf, isWrite, settleFolders } from './folders.ts';
 import { decide, type GuardOptions, wantsMerge } from './guard.ts';
+import type { Move } from './moves.ts';
 import type { MergeNeed, ModelEntry, ModelPlan, RedoInput, RestoreInput, Run } from './types.ts';
 import { describeChange, foldersAbove, hashText } from './version.ts';
 
@@ -217,6 +218,20 @@ export function notAttributed(path: RelPath, disk: ReadonlyMap<RelPath, Peek>): 
   };
 }
 
+/** Names in both entries of a move the other end: in the direction in which the plan moves. */
+export function linkMoves(plan: ModelPlan, moves: readonly Move[]): ModelPlan {
+  if (moves.length === 0) return plan;
+  const to = new Map(moves.map((move) => [move.from, move.to]));
+  const from = new Map(moves.map((move) => [move.to, move.from]));
+  return {
+    entries: plan.entries.map((entry) => {
+      const [movedFrom, movedTo] = [from.get(entry.path), to.get(entry.path)];
+      if (movedFrom !== undefined) return { ...entry, movedFrom };
+      return movedTo === undefined ? entry : { ...entry, movedTo };
+    }),
+  };
+}
+
 /** True for an entry that people don't see: a folder that comes or goes along with what it holds. */
 export function isHidden(entry: ModelEntry): boolean {
   return entry.implicit && entry.action !== 'refuse' && entry.reason !== 'not-empty' && entry.overrides === undefined;
@@ -233,6 +248,8 @@ export function publicEntry(entry: ModelEntry): PlanEntry {
     ...(entry.reason === 'not-attributed'
       ? {}
       : { expectedHash: hashText(entry.last), foundHash: hashText(entry.expect) }),
+    ...(entry.movedFrom === undefined ? {} : { movedFrom: entry.movedFrom }),
+    ...(entry.movedTo === undefined ? {} : { movedTo: entry.movedTo }),
     ...(details.length === 0 ? {} : { detail: details.join('; ') }),
   };
 }

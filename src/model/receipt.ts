@@ -138,6 +138,7 @@ function writtenEnd(entry: ModelEntry, line: ReceiptEntry, outcome: ApplyOutcome
 
 export const NOTHING_TO_UNDO = 'Nothing to undo.';
 export const NOTHING_TO_REDO = 'Nothing to redo.';
+export const NOTHING_TO_UNREVERT = 'Nothing to unrevert.';
 export const CALL_IS_OPEN = 'Wait until the turn ends, then try again.';
 export const REVERT_STANDS = 'A revert stands. Run unrevert, or send a prompt, first.';
 
@@ -157,6 +158,21 @@ export function revertedText(receipt: Receipt, what: 'turn' | 'call'): string {
 /** What redo says. */
 export function redoText(receipt: Receipt): string {
   return withKept(receipt, 'Redid the last turn.');
+}
+
+/** What revert says. It stands also where there was no file to restore. */
+export function revertText(receipt: Receipt): string {
+  return restoredText(receipt, 'Went back to the message.');
+}
+
+/** What unrevert says. */
+export function unrevertText(receipt: Receipt): string {
+  return restoredText(receipt, 'Took the revert back.');
+}
+
+function restoredText(receipt: Receipt, success: string): string {
+  const text = `${success} Files restored: ${receipt.restored.length}.`;
+  return receipt.outcome === 'nothing' && keptPaths(receipt).length === 0 ? text : withKept(receipt, text);
 }
 
 function withKept(receipt: Receipt, success: string): string {

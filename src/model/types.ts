@@ -148,6 +148,9 @@ export interface ModelEntry {
   readonly sharedWindow: boolean;
   /** What changes besides content (mode, type, link target), or what stands in the way. */
   readonly detail?: string;
+  /** The other end, where the plan moves something: to here, or away from here. */
+  readonly movedFrom?: RelPath;
+  readonly movedTo?: RelPath;
 }
 
 /** One entry a path, in the order of path bytes. */

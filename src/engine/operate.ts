@@ -137,7 +137,9 @@ async function withMerges<T extends RestoreInput | RedoInput>(
   { read, needs, locked }: Merging<T>,
 ): Promise<T> {
   const first = await read();
-  const input = (await keepDisk(engine, needs(first), locked)) ? await read() : first;
+  const wanted = needs(first);
+  if (!(await keepDisk(engine, wanted, locked))) return { ...first, merges: await mergeAll(engine, wanted) };
+  const input = await read();
   return { ...input, merges: await mergeAll(engine, needs(input)) };
 }
 

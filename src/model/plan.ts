@@ -55,6 +55,8 @@ export function planRestore(input: RestoreInput): ModelPlan {
 
 /** The merges that `planRestore` of this input wants, whatever answers it has. */
 export function mergeNeeds(input: RestoreInput): MergeNeed[] {
+  const asked = input.onConflict === 'merge' || input.keepLater === true;
+  if (!asked && !input.rows.some((row) => row.standing)) return [];
   const facts = [...factsByPath(input.rows, input.window).values()].filter(({ path }) => isNamed(path, input.paths));
   return needsOf(facts, input.disk, input);
 }

@@ -121,8 +121,8 @@ export async function revertOne(
 ): Promise<HistoryResult> {
   await engine.checkRoot();
   await engine.catchUp();
+  await endDeadCalls(engine, request.signal);
   if (session !== null) {
-    await endDeadCalls(engine, request.signal);
     await refuseOpenCalls(engine, session);
     await refuseStandingRevert(engine, session);
   }

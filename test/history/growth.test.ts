@@ -150,6 +150,9 @@ for (const backend of availableBackends) {
       log: async (story) => {
         expect(got(await story.session().timeline({ limit: 5 })).items.length).toBeGreaterThan(5);
       },
+      steps: async (story) => {
+        expect(got(await story.session().steps({ limit: 5 })).steps).toHaveLength(5);
+      },
       'plan of the newest turn': async (story) => {
         const [newest] = got(await story.session().timeline({ limit: 1 })).items;
         if (newest?.type !== 'boundary') throw new Error('no boundary');

@@ -10,7 +10,7 @@ import { UnavailableError } from './engine/answers.ts';
 import type { Engine } from './engine/engine.ts';
 import { endDeadCalls } from './engine/observe.ts';
 import { findBoundary, refuseOpenCalls, restoreTo, takeBack } from './engine/operate.ts';
-import { messagePosition, refuseStandingRevert, revertTo, standingRevert } from './engine/revert.ts';
+import { callOf, messagePosition, refuseStandingRevert, revertTo, standingRevert } from './engine/revert.ts';
 import { attributionInput } from './engine/rows.ts';
 import { attribute } from './model/attribution.ts';
 import {
@@ -145,7 +145,7 @@ export async function revertOne(
 
 /** A call as the part of its turn that it made. */
 async function namedCall(engine: Engine, session: SessionRecord | null, callId: string): Promise<Turn> {
-  const call = session === null ? null : await engine.timeline.call(session.id, callId);
+  const call = session === null ? null : await callOf(engine, session, callId);
   if (session === null || call === null) {
     throw new UnavailableError('unknown-boundary', `the session has no call of that id: ${JSON.stringify(callId)}`);
   }

@@ -8,7 +8,7 @@
 import { attribute } from '../model/attribution.ts';
 import { REVERT_STANDS } from '../model/receipt.ts';
 import { restoreMarks } from '../model/turns.ts';
-import type { BoundaryRecord, CallRecord, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
+import type { Ancestor, BoundaryRecord, CallRecord, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
 import type { ConflictPolicy, Receipt, WorkOptions } from '../types.ts';
 import { UnavailableError } from './answers.ts';
 import type { Engine } from './engine.ts';
@@ -36,11 +36,25 @@ export async function messagePosition(
   return { ...boundary, boundaryId: messageId, seq };
 }
 
-/** Steps of the sessions that this one was forked from are its own too, up to the fork. */
+/** The session, and those that it was forked from: their calls are its own too, up to the fork. */
+async function kin(engine: Engine, session: SessionRecord): Promise<readonly Ancestor[]> {
+  return [{ session: session.id, forkSeq: Number.POSITIVE_INFINITY }, ...(await engine.timeline.lineage(session.id))];
+}
+
+/** The newest run of a call id that is the session's, or was inherited. */
+export async function callOf(engine: Engine, session: SessionRecord, callId: string): Promise<CallRecord | null> {
+  for (const { session: id, forkSeq } of await kin(engine, session)) {
+    const call = await engine.timeline.call(id, callId);
+    if (call !== null && (call.endSeq ?? Number.POSITIVE_INFINITY) <= forkSeq) return call;
+  }
+  return null;
+}
+
 async function lastCallOfStep(engine: Engine, session: SessionRecord, stepId: string): Promise<CallRecord | null> {
-  const own = { session: session.id, forkSeq: Number.POSITIVE_INFINITY };
-  for (const { session: id, forkSeq } of [own, ...(await engine.timeline.lineage(session.id))]) {
-    const calls = (await engine.timeline.callsOfStep(id, stepId)).filter((call) => (call.endSeq ?? 0) <= forkSeq);
+  for (const { session: id, forkSeq } of await kin(engine, session)) {
+    const calls = (await engine.timeline.callsOfStep(id, stepId)).filter(
+      (call) => (call.endSeq ?? Number.POSITIVE_INFINITY) <= forkSeq,
+    );
     if (calls.length === 0) continue;
     return calls.reduce((a, b) => (a.endSeq !== null && (b.endSeq === null || b.endSeq > a.endSeq) ? b : a));
   }

@@ -177,6 +177,15 @@ describeBackends('fork', (backend) => {
     expect(got(await s1.unrevert()).message).toBe('Nothing to unrevert.');
   });
 
+  test('one turn and one call that were inherited can be taken back alone', async () => {
+    await using story = await begin();
+    const forked = await fork(story, 'm3');
+    expect(got(await forked.revertCall('call-2')).outcome).toBe('partial');
+    expect(files(story, 'a', 'gone', 'new')).toEqual(['a3', 'gone', 'new']);
+    expect(got(await forked.revertTurn('m3')).outcome).toBe('done');
+    expect(files(story, 'a', 'new')).toEqual(['a2', null]);
+  });
+
   test('calls with effects outside are named by the fork’s plan', async () => {
     await using story = await begin();
     const s1 = story.session();

@@ -238,6 +238,11 @@ export interface ApplyEntry {
   readonly expect: Version;
   /** What is to be there afterwards: file, symlink, dir or absent. */
   readonly target: Version;
+  /**
+   * Goes on where somebody has the file open for writing, instead of `open-for-write`: its bytes must be `expect`'s all
+   * the same, the inode stays in the trash, and the outcome's note says `open-for-write`.
+   */
+  readonly force?: boolean;
 }
 
 export interface ApplyRequest {
@@ -261,7 +266,7 @@ export interface ApplyOutcome {
   readonly detail?: string;
   /** What the guard found, where it refused. */
   readonly found?: Version;
-  /** `hardlink-broken`, `guard:exchange`, … */
+  /** `hardlink-broken`, `guard:exchange`, `open-for-write`, … */
   readonly note?: string;
 }
 

@@ -157,10 +157,11 @@ export function decodePeeks(bytes: Uint8Array): Peek[] {
 export function encodeApply(request: ApplyRequest): Buffer {
   const writer = writeId(new Writer(), request.operationId).name(request.journal).name(request.trash);
   writer.u8(request.durability === 'full' ? 0 : 1).u32(request.entries.length);
-  for (const { path, expect, target } of request.entries) {
+  for (const { path, expect, target, force } of request.entries) {
     writer.name(path);
     writeVersion(writer, expect);
     writeVersion(writer, target);
+    writer.u8(force === true ? 1 : 0);
   }
   return writer.done();
 }

@@ -5,7 +5,7 @@
  * a redo takes the same way with an operation's own rows as facts. What is to be merged is asked for by `mergeNeeds`, and
  * its answers come in with the input. Which entries are a move is found by `moves.ts`, which changes nothing of what is done.
  */
-import type { Peek } from '../backend/backend.ts';
+import type { ApplyEntry, Peek } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
 import { comparePaths, isWithin } from '../rel-path.ts';
 import { ABSENT, type PlanEntry, type RelPath, type Row, type UncoveredPath } from '../types.ts';
@@ -270,12 +270,15 @@ export function planUncovered(plan: ModelPlan): UncoveredPath[] {
 }
 
 /** What the backend is to do. */
-export function applyEntries(
-  plan: ModelPlan,
-): { path: RelPath; expect: ModelEntry['expect']; target: ModelEntry['target'] }[] {
+export function applyEntries(plan: ModelPlan): ApplyEntry[] {
   return plan.entries
     .filter(({ action }) => action === 'restore' || action === 'recreate' || action === 'delete' || action === 'merge')
-    .map(({ path, expect, target }) => ({ path, expect, target }));
+    .map(({ path, expect, target, overrides }) => ({
+      path,
+      expect,
+      target,
+      ...(overrides === undefined ? {} : { force: true }),
+    }));
 }
 
 /**

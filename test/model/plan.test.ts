@@ -505,7 +505,12 @@ describe('what callers see', () => {
     const story = new Story({ f: file('1'), g: file('1') });
     story.call(1, { f: file('2'), g: file('2') });
     const model = plan(story, { disk: { f: file('user'), g: file('1') }, onConflict: 'overwrite' });
-    expect(applyEntries(model)).toEqual([{ path: 'f', expect: file('user'), target: file('1') }]);
+    expect(applyEntries(model)).toEqual([{ path: 'f', expect: file('user'), target: file('1'), force: true }]);
+    const plain = plan(story, { disk: { f: file('2'), g: file('2') }, onConflict: 'overwrite' });
+    expect(applyEntries(plain)).toEqual([
+      { path: 'f', expect: file('2'), target: file('1') },
+      { path: 'g', expect: file('2'), target: file('1') },
+    ]);
   });
 });
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use super::item::{Item, Stop, Swapped, judge};
+use super::item::{ApplyEntry, Item, Stop, Swapped, judge};
 use super::keep::{check_removed, discard_temp, drop_temp, put_back_removed, remove};
 use crate::path::leaf::{self, Sys};
 use crate::path::look::{Look, Writer, look};
@@ -114,9 +114,9 @@ pub fn pause_since(since: Instant) {
 }
 
 /// Looks at a name and judges it; a fault of the system becomes a stop.
-pub fn check(at: At<'_>, expect: &Version, store: &SegmentStore) -> Result<Look, Stop> {
+pub fn check(at: At<'_>, entry: &ApplyEntry, store: &SegmentStore) -> Result<Look, Stop> {
     let look = at.look(store).map_err(|errno| Stop::errno("look at it", errno))?;
-    judge(&look, expect)?;
+    judge(&look, entry)?;
     Ok(look)
 }
 
@@ -221,8 +221,8 @@ fn check_out(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<
                 dir,
                 name: &item.temp,
             };
-            let out = check(temp, &item.entry.expect, context.store)?;
-            note_lease(item, &out);
+            let out = check(temp, &item.entry, context.store)?;
+            note_writer(item, &out);
             if let Version::Dir { .. } = out.version {
                 leaf::remove_folder(dir, &item.temp).map_err(folder_stop)?;
                 item.swapped = Some(Swapped::Nothing);
@@ -234,8 +234,12 @@ fn check_out(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<
     }
 }
 
-/// Without a lease a writer that holds the file open can't be seen; the receipt says so.
-pub fn note_lease(item: &mut Item, out: &Look) {
+/// Without a lease a writer that holds the file open can't be seen; the receipt says so. It also names the file that
+/// was taken from under a writer's hands: what is written to it from now on is in the trash.
+pub fn note_writer(item: &mut Item, out: &Look) {
+    if out.writer == Writer::Open {
+        item.note("open-for-write");
+    }
     let file = matches!(out.version, Version::File { .. });
     if file && out.writer == Writer::Unknown && !item.notes.contains(&"guard:take-out+link") {
         item.note("guard:exchange");
@@ -330,7 +334,7 @@ pub fn second_look(context: &Context<'_>, parent: &Parent, item: &mut Item) -> R
                 dir: parent.dir.as_fd(),
                 name: &item.temp,
             };
-            check(temp, &item.entry.expect, context.store).map(drop)
+            check(temp, &item.entry, context.store).map(|out| note_writer(item, &out))
         }
         Some(Swapped::TakenOut) => check_removed(context, item),
         _ => Ok(()),

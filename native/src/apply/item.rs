@@ -15,6 +15,8 @@ pub struct ApplyEntry {
     pub path: RelPath,
     pub expect: Version,
     pub target: Version,
+    /// Goes on where somebody has the file open for writing; what it holds must be `expect` all the same.
+    pub force: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -277,11 +279,11 @@ impl Item {
 }
 
 /// Judges a look against what the guard expects.
-pub fn judge(look: &Look, expect: &Version) -> Result<(), Stop> {
-    if look.writer == crate::path::look::Writer::Open {
+pub fn judge(look: &Look, entry: &ApplyEntry) -> Result<(), Stop> {
+    if look.writer == crate::path::look::Writer::Open && !entry.force {
         return Err(Stop::refused("open-for-write", Some(look.version.clone())));
     }
-    if look.version == *expect {
+    if look.version == entry.expect {
         return Ok(());
     }
     match &look.version {

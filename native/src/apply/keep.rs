@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 
-use super::guard::{At, Context, Put, check, note_lease};
+use super::guard::{At, Context, Put, check, note_writer};
 use super::item::{Item, Stop};
 use crate::path::leaf::{self, Sys};
 use crate::path::look::{OpenFile, Writer};
@@ -114,10 +114,10 @@ pub fn check_removed(context: &Context<'_>, item: &mut Item) -> Result<(), Stop>
             dir,
             name: &slot.name,
         },
-        &item.entry.expect,
+        &item.entry,
         context.store,
     )?;
-    note_lease(item, &out);
+    note_writer(item, &out);
     Ok(())
 }
 

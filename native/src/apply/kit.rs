@@ -227,6 +227,7 @@ pub fn entry(path: &str, expect: Version, target: Version) -> ApplyEntry {
         path: path.as_bytes().to_vec(),
         expect,
         target,
+        force: false,
     }
 }
 

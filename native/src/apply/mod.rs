@@ -250,7 +250,7 @@ fn verify(context: &Context<'_>, parent: &Parent, item: &mut Item) -> std::resul
         dir: parent.dir.as_fd(),
         name: item.name(),
     };
-    guard::check(at, &item.entry.expect, context.store)?;
+    guard::check(at, &item.entry, context.store)?;
     item.done();
     Ok(())
 }

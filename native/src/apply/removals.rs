@@ -78,7 +78,7 @@ fn take_away(context: &Context<'_>, parent: &Arc<Parent>, item: &mut Item) -> Re
         dir: parent.dir.as_fd(),
         name: item.name(),
     };
-    let _seen: Look = check(at, &item.entry.expect, context.store)?;
+    let _seen: Look = check(at, &item.entry, context.store)?;
     remove(context, parent, item)?;
     item.parent = Some(parent.clone());
     let verdict = check_removed(context, item).and_then(|()| check_folder(context, parent, item));

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 
 use super::attributes;
-use super::guard::{At, Context, check};
+use super::guard::{At, Context, check, note_writer};
 use super::item::{Act, Item, Stop, judge};
 use super::keep::discard_temp;
 use crate::error::Code;
@@ -23,7 +23,7 @@ pub fn prepare(context: &Context<'_>, parent: &Parent, item: &mut Item, sync: bo
         dir,
         name: item.name(),
     };
-    let found = check(at, &item.entry.expect, context.store)?;
+    let found = check(at, &item.entry, context.store)?;
     if item.act == Act::Replace && found.links() > 1 {
         item.note("hardlink-broken");
     }
@@ -96,22 +96,24 @@ fn copy_attributes(parent: &Parent, item: &mut Item, temp: &impl AsFd, mode: u32
 
 /// A mode-only entry: the bits of the checked inode are set, its bytes are not written.
 pub fn change_mode(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(), Stop> {
+    let name = item.name().to_vec();
     let at = At {
         dir: parent.dir.as_fd(),
-        name: item.name(),
+        name: &name,
     };
-    let (Version::File { mode: new, .. }, Version::File { mode: old, .. }) =
+    let (&Version::File { mode: new, .. }, &Version::File { mode: old, .. }) =
         (&item.entry.target, &item.entry.expect)
     else {
         return Err(Stop::failed("unsupported", "not a file"));
     };
-    let found = check(at, &item.entry.expect, context.store)?;
+    let found = check(at, &item.entry, context.store)?;
     let stopped = |errno| Stop::errno("change the mode", errno);
+    note_writer(item, &found);
     let open = OpenFile::open(at.dir, at.name).map_err(stopped)?;
     if found.id() != Some(FileId::of(&open.stat)) {
         return Err(changed(at, context));
     }
-    attributes::set_mode(open.fd.as_fd(), *new).map_err(stopped)?;
+    attributes::set_mode(open.fd.as_fd(), new).map_err(stopped)?;
     let still = leaf::stat(at.dir, at.name).map(|found| found.map(|s| FileId::of(&s)));
     let here = context
         .root
@@ -120,7 +122,7 @@ pub fn change_mode(context: &Context<'_>, parent: &Parent, item: &mut Item) -> R
         return Ok(());
     }
     // Another file took the name, or nobody knows: the one that was changed gets its bits back.
-    attributes::set_mode(open.fd.as_fd(), *old).map_err(stopped)?;
+    attributes::set_mode(open.fd.as_fd(), old).map_err(stopped)?;
     Err(still.err().map_or_else(|| changed(at, context), stopped))
 }
 
@@ -147,6 +149,6 @@ pub fn recheck(context: &Context<'_>, parent: &Parent, item: &Item) -> Result<()
     }
     judge(
         &look(dir, item.name(), context.store).map_err(stopped)?,
-        &item.entry.expect,
+        &item.entry,
     )
 }

@@ -18,8 +18,8 @@ use crate::task::{self, Bytes, CancelToken, ProgressFn, Queue, Work};
 use crate::trash::{Trash, empty};
 use crate::wire::{Reader, Writer, decode_paths};
 
-/// Least bytes of an apply entry: an empty path and two absent versions.
-const LEAST_ENTRY: usize = 6;
+/// Least bytes of an apply entry: an empty path, two absent versions and a flag.
+const LEAST_ENTRY: usize = 7;
 
 #[napi]
 pub struct NativeHands {
@@ -189,6 +189,7 @@ fn read_apply(bytes: &[u8]) -> Result<ApplyRequest> {
             path: reader.name()?,
             expect: reader.version()?,
             target: reader.version()?,
+            force: reader.u8()? != 0,
         });
     }
     reader.end()?;

@@ -90,6 +90,7 @@ fn rest_of(item: &Item, from: Version) -> Item {
         path: item.entry.path.clone(),
         expect: from,
         target: item.entry.target.clone(),
+        force: false,
     };
     let mut rest = Item::new(&[0; 16], item.index, entry);
     rest.temp = item.temp.clone();
@@ -150,7 +151,7 @@ fn settle_exchange(context: &Context<'_>, parent: &Parent, item: &Item, ours_at_
         dir,
         name: &item.temp,
     };
-    if !ours_at_path || guard::check(temp, &item.entry.expect, context.store).is_err() {
+    if !ours_at_path || guard::check(temp, &item.entry, context.store).is_err() {
         bring_back_from_temp(context, parent, item, ours_at_path);
         return false;
     }

@@ -187,6 +187,8 @@ fn items_of(journal: &Journal, dev: u64) -> Vec<Item> {
                     path: entry.path.clone(),
                     expect: entry.expect.clone(),
                     target: entry.target.clone(),
+                    // Not in the journal: whoever recovers has nobody's leave to go on under a writer.
+                    force: false,
                 },
             );
             item.temp = entry.temp.clone();

@@ -272,6 +272,7 @@ fn inverse(item: &Item) -> Item {
         path: item.entry.path.clone(),
         expect: item.entry.target.clone(),
         target: item.entry.expect.clone(),
+        force: false,
     };
     let mut back = Item::new(&[0; 16], item.index, entry);
     back.temp = item.temp.clone();

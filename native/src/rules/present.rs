@@ -167,6 +167,12 @@ impl Present {
         }
     }
 
+    /// Whether git tracks a file anywhere; an index that can't be read tracks nothing.
+    pub fn tracks_name(&self, path: &[u8]) -> bool {
+        let Context { frame, .. } = self.context(parent_of(path));
+        frame.repo.tracks(&self.base.full(path), false).unwrap_or(false)
+    }
+
     /// Judges a name anywhere; reads what it needs. What hides a folder above it hides it, too.
     pub fn judge(&self, path: &[u8], is_dir: bool) -> Verdict {
         let Context { frame, inside } = self.context(parent_of(path));

@@ -190,10 +190,16 @@ impl Scan<'_> {
             while let Some(child) = rest.next_if(|child| self.index.name(*child) < name) {
                 self.vanished(local, here, child);
             }
+            let told = names.kind(at);
             match rest.next_if(|child| self.index.name(*child) == name) {
-                Some(child) if self.known(local, here, (child, names.kind(at)), made) => {}
-                Some(child) => gone.push(child),
-                None => self.fresh(local, here, (name, names.kind(at), None), made),
+                Some(child) => {
+                    // Where the file system doesn't tell, it is asked: a verdict on a folder is none on a file.
+                    let kind = told.or_else(|| stat_bytes(here.fd, name).ok().map(|stat| stat.kind));
+                    if !self.known(local, here, (child, kind), made) {
+                        gone.push(child);
+                    }
+                }
+                None => self.fresh(local, here, (name, told, None), made),
             }
         }
         rest.for_each(|child| self.vanished(local, here, child));

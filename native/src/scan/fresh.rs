@@ -29,7 +29,7 @@ impl Scan<'_> {
         if self.limits.skip.contains(&path) {
             return;
         }
-        if name == b".git" || self.is_other_git(local, here, name) {
+        if self.is_git(local, here, name) {
             self.fresh_git(local, here, (name, path), node);
             return;
         }
@@ -58,6 +58,9 @@ impl Scan<'_> {
             return;
         };
         if let Newcomer::Covered { marks, visible_now } = verdict {
+            // A thing of another kind was ignored under the name.
+            let was_ignored = node.is_some_and(|node| self.index.entry(node).has(flag::IGNORED));
+            let visible_now = visible_now || (was_ignored && self.view_renews());
             let name = NewName {
                 path,
                 stat,
@@ -83,8 +86,10 @@ impl Scan<'_> {
             return;
         }
         if let Some(stat) = self.stat(local, here, name, &path) {
-            let entry = Entry::uncovered(Reason::Git, stat);
-            self.take(local, here, (path, stat, entry), node);
+            let before = self.newcomer_before(here, &stat, (node, false));
+            let mut pending = Pending::now(Entry::uncovered(Reason::Git, stat), before.version);
+            pending.flags = before.flags;
+            local.found(path, pending);
         }
     }
 
@@ -103,8 +108,11 @@ impl Scan<'_> {
         }
     }
 
-    /// Another spelling of `.git`, as the file system says.
-    fn is_other_git(&self, local: &mut Local, here: &Here<'_>, name: &[u8]) -> bool {
+    /// `.git`, or another spelling of it, as the file system says.
+    pub(super) fn is_git(&self, local: &mut Local, here: &Here<'_>, name: &[u8]) -> bool {
+        if name == b".git" {
+            return true;
+        }
         if !may_fold_to_git(name) {
             return false;
         }
@@ -175,9 +183,10 @@ impl Scan<'_> {
         let reason = here.ctx.entering.or(visible_now.then_some(Reason::Ignored));
         let known = node.filter(|node| self.index.entry(*node).is_known());
         match (reason, known) {
+            // Within a turn another thing under a hidden name is somebody's change.
             (_, Some(node)) => Before {
                 version: self.index.version(node),
-                flags: row_flag::COVERAGE,
+                flags: if self.view_renews() { row_flag::COVERAGE } else { 0 },
             },
             (None, None) => Before {
                 version: Version::Absent,

@@ -11,6 +11,7 @@ use super::set::Pending;
 use super::sys::stat_name;
 use super::{Before, Local, Scan};
 use crate::index::{Entry, NodeId, flag, kind};
+use crate::rules::Inside;
 use crate::wire::{FileKind, ProblemKind, Reason, RelPath, StatKey, Version, row_flag};
 
 const MARKS: u32 = flag::DESPITE | flag::HELD;
@@ -39,33 +40,35 @@ impl Scan<'_> {
         }
         let mut marks = entry.flags & MARKS;
         let mut asked = false;
-        if is_hidden(&entry) && listed.is_some_and(|kind| kind != entry.stat.kind) {
-            // Another thing stands under the name: the verdict was not about it.
+        if is_hidden(&entry)
+            && (listed.is_some_and(|kind| kind != entry.stat.kind)
+                || self.is_git(local, here, self.index.name(child)))
+        {
+            // Another thing stands under the name: the verdict was not about it. Or it is a `.git` that left coverage
+            // with its folder: no rule makes it a plain folder.
             return self.unknown_node(local, here, (child, listed), made);
         }
-        if self.asks(here, &entry) && !entry.is(Reason::Git) {
+        let now = listed.unwrap_or(entry.stat.kind);
+        // Rules can say one thing of a folder and another of a file: a verdict on the one is none on the other.
+        let turned = (now == FileKind::Dir) != (entry.stat.kind == FileKind::Dir);
+        if (turned || self.asks(here, &entry)) && self.view_renews() && !entry.is(Reason::Git) {
             asked = true;
             let path = self.path_below(here.path, child);
-            let is_dir = listed.unwrap_or(entry.stat.kind) == FileKind::Dir;
-            match self.judge_again(local, here, (&path, is_dir), &entry) {
+            match self.judge_again(local, here, (&path, now), (&entry, turned)) {
                 Again::Keep { marks: now } => marks = now,
                 Again::Enter { marks } => return self.enter(local, here, (child, path, marks), made),
-                Again::Leave
-                    if entry.is(Reason::Secret) && listed.is_none_or(|kind| kind == FileKind::File) => {}
-                Again::Leave => {
-                    self.leave(local, here, (child, path), listed);
-                    return true;
-                }
+                Again::Leave => return self.leave(local, here, (child, path)),
             }
         }
         if entry.has(flag::IGNORED) {
             return true;
         }
-        if !asked && is_from_rows(&entry) {
+        if !asked && (turned || is_from_rows(&entry)) {
             let path = self.path_below(here.path, child);
-            marks = self.marks_of_rows(local, &path, &entry);
+            let unless_hidden = if turned { marks } else { 0 };
+            marks = self.marks_in_turn(local, (&path, now), unless_hidden);
         }
-        if entry.is_entered() && !self.own_only {
+        if entry.is_entered() && !self.own_only && now == FileKind::Dir {
             made.push(self.task_for(here, child, &entry, (marks, asked)));
             return true;
         }
@@ -132,7 +135,9 @@ impl Scan<'_> {
             && !entry.is(Reason::Ignored)
             && !entry.is(Reason::Git)
         {
-            self.folder_now(local, here, (child, path, stat), made);
+            let mut task = self.task_for(here, child, entry, (marks, asked));
+            task.path = path;
+            self.folder_now(local, task, (entry, stat), made);
             return true;
         }
         if entry.stat.kind == FileKind::Dir && stat.kind != FileKind::Dir {
@@ -164,7 +169,7 @@ impl Scan<'_> {
         stat: &StatKey,
         (path, here): (&[u8], &Here<'_>),
     ) -> Option<Pending> {
-        let mut pending = match self.next_of(entry, stat, path) {
+        let mut pending = match self.next_of(entry, stat, (path, here)) {
             Next::Stay => return None,
             Next::Is(now) => Pending::now(now, Version::Absent),
             Next::Look(flags) => {
@@ -180,13 +185,15 @@ impl Scan<'_> {
         Some(pending)
     }
 
-    fn next_of(&self, entry: &Entry, stat: &StatKey, path: &[u8]) -> Next {
+    fn next_of(&self, entry: &Entry, stat: &StatKey, (path, here): (&[u8], &Here<'_>)) -> Next {
         let same_stat = entry.stat == *stat;
         let trusted = same_stat && !self.rehash && !entry.has(flag::UNTRUSTED | flag::WRITERS);
         let fits = stat.size <= self.limits.max_file_bytes;
         let still_file = stat.kind == FileKind::File && entry.stat.kind == FileKind::File;
         let coverage = row_flag::COVERAGE;
-        if still_file && self.is_secret_file(path, stat.kind) != entry.is(Reason::Secret) {
+        // In a folder that rules hide no name is told by itself.
+        let stays_hidden = entry.is(Reason::Ignored) && here.ctx.inside != Inside::No;
+        if still_file && !stays_hidden && self.is_secret_file(path, stat.kind) != entry.is(Reason::Secret) {
             return Next::Look(coverage);
         }
         match entry.reason() {
@@ -211,31 +218,21 @@ impl Scan<'_> {
     fn folder_now(
         &self,
         local: &mut Local,
-        here: &Here<'_>,
-        (child, path, stat): (NodeId, RelPath, StatKey),
+        task: Task,
+        (entry, stat): (&Entry, StatKey),
         made: &mut Vec<Task>,
     ) {
-        let entry = *self.index.entry(child);
-        let mut task = self.task_for(here, child, &entry, (entry.flags & MARKS, false));
-        task.path = path;
         if !self.own_only {
             made.push(task);
             return;
         }
-        if entry.kind == kind::DIR {
-            if entry.stat.mode != stat.mode || entry.stat.ino != stat.ino {
-                self.record(
-                    local,
-                    &task,
-                    Entry::dir(stat).with(flag::UNTRUSTED | flag::NOT_WHOLE | task.marks),
-                );
-            }
-        } else if !entry.is(Reason::Unreadable) || entry.stat != stat {
-            self.record(
-                local,
-                &task,
-                Entry::dir(stat).with(flag::UNTRUSTED | flag::NOT_WHOLE),
-            );
+        let differs = match entry.kind {
+            kind::DIR => entry.stat.mode != stat.mode || entry.stat.ino != stat.ino,
+            _ => !entry.is(Reason::Unreadable) || entry.stat != stat,
+        };
+        if differs {
+            let now = Entry::dir(stat).with(flag::UNTRUSTED | flag::NOT_WHOLE | task.marks);
+            self.record(local, &task, now);
         }
     }
 
@@ -291,17 +288,13 @@ impl Scan<'_> {
     }
 
     /// A known name is ignored by the new rules: it and all below leave coverage, but what is held.
-    fn leave(
-        &self,
-        local: &mut Local,
-        here: &Here<'_>,
-        (child, path): (NodeId, RelPath),
-        listed: Option<FileKind>,
-    ) {
-        let mut now = self.index.entry(child).stat;
-        if listed.is_some_and(|kind| kind != now.kind) {
-            now = stat_name(here.fd, self.index.c_name(child)).unwrap_or(now);
-        }
+    fn leave(&self, local: &mut Local, here: &Here<'_>, (child, path): (NodeId, RelPath)) -> bool {
+        local.counters.stat_calls += 1;
+        let now = match stat_name(here.fd, self.index.c_name(child)) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return false,
+            Err(_) => self.index.entry(child).stat,
+        };
         let mut leaving = vec![(path, child)];
         if now.kind == FileKind::Dir {
             leaving.append(&mut self.index.below(child));
@@ -319,6 +312,7 @@ impl Scan<'_> {
             pending.flags = row_flag::COVERAGE;
             local.found(path, pending);
         }
+        true
     }
 
     /// A known name that its folder, read whole, lacks.
@@ -340,11 +334,8 @@ impl Scan<'_> {
         if self.index.children(child).is_empty() {
             return;
         }
-        let flags = if here.ctx.incomplete {
-            row_flag::INCOMPLETE
-        } else {
-            0
-        };
+        let unreadable = here.ctx.incomplete || self.index.entry(child).is(Reason::Unreadable);
+        let flags = if unreadable { row_flag::INCOMPLETE } else { 0 };
         for (path, node) in self.index.below(child) {
             if self.index.entry(node).is_known() {
                 local.found(path, Pending::gone(self.index.version(node), flags));

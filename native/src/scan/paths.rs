@@ -63,7 +63,8 @@ impl Scan<'_> {
         let mut made = Vec::new();
         match self.index.find(path) {
             Some(node) => {
-                if !self.known(local, &here, (node, None), &mut made) {
+                let kind = stat_bytes(here.fd, base_name(path)).ok().map(|stat| stat.kind);
+                if !self.known(local, &here, (node, kind), &mut made) {
                     self.confirm_gone(local, &here, &[node]);
                 }
             }
@@ -82,7 +83,7 @@ impl Scan<'_> {
     fn is_known_folder(&self, folder: &[u8]) -> bool {
         self.index
             .find(folder)
-            .is_some_and(|node| self.index.entry(node).is_known())
+            .is_some_and(|node| self.index.entry(node).is_entered())
     }
 
     /// Names below a folder that is hidden, or no folder, are not looked at.
@@ -98,7 +99,10 @@ impl Scan<'_> {
 
     /// What the folders above hand down, as the index has them.
     fn ctx_of(&self, folder: &[u8]) -> Ctx {
-        let mut ctx = Ctx::default();
+        let mut ctx = Ctx {
+            changed: self.view_renews(),
+            ..Ctx::default()
+        };
         let mut path = folder;
         while !path.is_empty() {
             if let Some(node) = self.index.find(path) {

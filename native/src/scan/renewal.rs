@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::ignore::GitKey;
 use crate::index::{Entry, Index, flag};
 use crate::rules::{Frozen, Present, Snapshot};
-use crate::wire::{FileKind, Problem, Reason, RelPath, encode_paths};
+use crate::wire::{FileKind, Problem, RelPath, encode_paths};
 
 /// What a whole scan saw that the new snapshot needs.
 pub(crate) struct Gathered {
@@ -45,7 +45,8 @@ pub(crate) fn renewal(
     let is_tracked = |path: &RelPath, entry: &Entry| match entry.stat.kind {
         _ if !entry.has(flag::DESPITE) => false,
         FileKind::Dir => old.as_ref().is_some_and(|old| old.is_submodule(path)),
-        _ => !entry.is(Reason::Secret) && !present.base.included(path, false),
+        // Of an included file the mark doesn't say whether git has it, too.
+        _ => !present.base.included(path, false) || present.tracks_name(path),
     };
     for (path, node) in index.below(index.root()) {
         if !pending.contains_key(&path) && is_tracked(&path, index.entry(node)) {

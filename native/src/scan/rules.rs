@@ -185,12 +185,8 @@ impl Scan<'_> {
 
     /// Whether rules are to be asked again about a known name.
     pub(super) fn asks(&self, here: &Here<'_>, entry: &Entry) -> bool {
-        let View::Renewed { .. } = &self.view else {
-            return false;
-        };
         here.ctx.changed
-            || entry.has(flag::HELD)
-            || is_from_rows(entry)
+            || is_doubtful(entry)
             || (here.ctx.git_changed && (entry.has(flag::DESPITE) || is_hidden(entry)))
     }
 
@@ -199,17 +195,25 @@ impl Scan<'_> {
         &self,
         local: &mut Local,
         here: &Here<'_>,
-        (path, is_dir): (&[u8], bool),
-        entry: &Entry,
+        (path, kind): (&[u8], FileKind),
+        (entry, turned): (&Entry, bool),
     ) -> Again {
+        let is_dir = kind == FileKind::Dir;
         let same = Again::Keep {
             marks: entry.flags & HIDDEN_BY,
         };
         let View::Renewed { present, .. } = &self.view else {
             return same;
         };
+        if here.ctx.inside == Inside::No && self.is_secret_file(path, kind) {
+            // No rule hides a secret: it is listed.
+            return match is_hidden(entry) {
+                true => Again::Enter { marks: 0 },
+                false => Again::Keep { marks: 0 },
+            };
+        }
         let was_tracked = entry.has(flag::DESPITE);
-        if !here.ctx.changed && !entry.has(flag::HELD) && !is_from_rows(entry) {
+        if !turned && !here.ctx.changed && !is_doubtful(entry) {
             // Only what git tracks could have changed: no rule needs to be asked.
             let Context { frame, inside } = context(here, present);
             let look = Look {
@@ -240,15 +244,22 @@ impl Scan<'_> {
         }
     }
 
-    /// The marks of a known name that came by rows, within a turn: they are not in rows.
-    pub(super) fn marks_of_rows(&self, local: &mut Local, path: &[u8], entry: &Entry) -> u32 {
+    /// The marks of a known name within a turn, where its entry can't tell: it came by rows, which have none, or a
+    /// folder took the place of something else.
+    pub(super) fn marks_in_turn(
+        &self,
+        local: &mut Local,
+        (path, kind): (&[u8], FileKind),
+        unless_hidden: u32,
+    ) -> u32 {
         let View::Turn { frozen, .. } = &self.view else {
-            return 0;
+            return unless_hidden;
         };
         local.counters.rules_evaluated += 1;
-        match frozen.judge(path, entry.stat.kind == FileKind::Dir) {
-            Verdict::Despite(_) => flag::DESPITE,
+        match frozen.judge(path, kind == FileKind::Dir) {
             Verdict::Ignored => flag::HELD,
+            _ if unless_hidden != 0 => unless_hidden,
+            Verdict::Despite(_) => flag::DESPITE,
             Verdict::Covered | Verdict::Blind => 0,
         }
     }
@@ -280,6 +291,12 @@ fn context(here: &Here<'_>, present: &Present) -> Context {
 /// Rows or a manifest told of it, and it was not looked at since.
 pub(super) fn is_from_rows(entry: &Entry) -> bool {
     entry.stat.ino == 0 && entry.is_known()
+}
+
+/// Each boundary asks about it, whether its rules changed or not: it was covered against a rule, or listed as ignored
+/// by rules of a turn that may never have been a boundary's.
+fn is_doubtful(entry: &Entry) -> bool {
+    entry.has(flag::HELD) || entry.is(Reason::Ignored) || is_from_rows(entry)
 }
 
 /// An ignored name, or one that left coverage.

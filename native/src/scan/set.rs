@@ -117,7 +117,9 @@ impl ChangeSet {
     /// Takes in what a second look at `paths` found; what it found nothing of is as the index says.
     pub(super) fn absorb(&mut self, index: &Index, paths: &[RelPath], found: Vec<(RelPath, Pending)>) {
         let mut found: BTreeMap<RelPath, Pending> = found.into_iter().collect();
-        for path in paths {
+        // A look at a path whose folder is gone says so of the folder.
+        let looked: BTreeSet<RelPath> = paths.iter().chain(found.keys()).cloned().collect();
+        for path in &looked {
             if let (Some(new), Some(old)) = (found.get_mut(path), self.pending.get(path))
                 && old.flags & row_flag::COVERAGE != 0
                 && new.before == index.version_at(path)

@@ -25,6 +25,8 @@ use crate::wire::{FileKind, Hash, Version, decode_versions, encode_versions};
 
 const KEPT: &[u8] = b".kept";
 const IGNORE: &[u8] = b".gitignore";
+/// Fewer things than this are no work for a thread of its own.
+const LEAST_SHARE: usize = 64;
 
 /// What emptying came to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -99,18 +101,19 @@ struct Emptying<'a> {
 
 impl Emptying<'_> {
     fn run(&self, out: &mut Emptied, work: &Work) -> Result<()> {
+        let mut names = list(self.dir).doing("list the trash")?;
+        names.retain(|name| !name.ends_with(KEPT) && name != IGNORE);
+        let dropped = on_cores(&names, |name| {
+            let size = self.size(name);
+            work.cancel.check().map(|()| (size, self.drop_expected(name)))
+        });
         let mut moved = Vec::new();
-        for name in list(self.dir).doing("list the trash")? {
-            if name.ends_with(KEPT) || name == IGNORE {
-                continue;
-            }
-            work.cancel.check()?;
-            let size = self.size(&name);
-            match self.drop_expected(&name) {
-                Ok(true) => out.freed += size,
-                Ok(false) => moved.push((name, size)),
-                Err(Errno::NOENT) => {}
-                Err(_) => out.kept += 1,
+        for (name, dropped) in names.into_iter().zip(dropped) {
+            match dropped? {
+                (size, Ok(true)) => out.freed += size,
+                (size, Ok(false)) => moved.push((name, size)),
+                (_, Err(Errno::NOENT)) => {}
+                (_, Err(_)) => out.kept += 1,
             }
         }
         self.store_moved(moved, out)
@@ -188,6 +191,27 @@ impl Emptying<'_> {
         let mode = leaf::mode(&stat);
         Ok(Some(Version::File { mode, size, content }))
     }
+}
+
+/// What `each` answers for each item, in their order, on all cores where there are many.
+fn on_cores<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let share = items.len().div_ceil(cores).max(LEAST_SHARE);
+    let run = |part: &[T]| part.iter().map(&each).collect::<Vec<R>>();
+    let mut parts = items.chunks(share);
+    let own = parts.next().unwrap_or_default();
+    std::thread::scope(|scope| {
+        let run = &run;
+        let others: Vec<_> = parts.map(|part| scope.spawn(move || run(part))).collect();
+        let mut all = run(own);
+        for other in others {
+            let rest = other
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            all.extend(rest);
+        }
+        all
+    })
 }
 
 fn read_list(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<(Vec<u8>, Version)>> {

@@ -136,12 +136,13 @@ export class Classifier {
     const ignored = isUncovered(node.version, 'ignored');
     const terms = (flags: number): Terms => ({ flags, rowFlags: this.#rowFlags(node, stat, place), before: undefined });
     if (!context.renew) {
-      if (ignored && !context.isHeld(path, isDir)) return this.#drafts.stillIgnored(path, node, statKey(stat));
+      if (ignored && !context.isHeld(path, isDir)) return this.#hiddenInTurn(path, of);
       if (ignored) return terms(EntryFlag.held);
       if (!turned) return terms(node.flags & EXCEPTIONS);
-      return terms(
-        context.frozen?.judge(context.bytes(path), isDir) === 'ignored' ? EntryFlag.held : node.flags & EXCEPTIONS,
-      );
+      // A verdict on a folder is none on a file: covered it stays, but the next boundary may see it otherwise.
+      const now = context.frozen?.judge(context.bytes(path), isDir);
+      if (now === 'ignored') return terms(EntryFlag.held);
+      return terms(node.flags & EXCEPTIONS || (now === 'exception' ? EntryFlag.exception : 0));
     }
     if (this.#drafts.isSecret(path, stat) && !this.isHidden(place.folder)) return terms(0);
     const again =
@@ -159,8 +160,20 @@ export class Classifier {
     if (verdict === 'blind' || (kept !== 0 && context.present.indexDamaged(context.bytes(path))))
       return this.#note(path, isDir, terms(kept));
     if (context.isHeld(path, isDir)) return terms(EntryFlag.held);
-    this.#drafts.leave(path, node);
+    this.#drafts.leave(path, node, statKey(stat));
     return null;
+  }
+
+  /** A hidden name stays hidden within a turn, unless a thing of another kind, a new one, stands there. */
+  #hiddenInTurn(path: RelPath, { node, stat, place }: { node: Node; stat: BigIntStats; place: Place }): Terms | null {
+    const terms = (flags: number): Terms => ({ flags, rowFlags: 0, before: undefined });
+    if (kindOf(stat) !== statOrIdentity(node).kind) {
+      if (this.#drafts.isSecret(path, stat) && !this.isHidden(place.folder)) return terms(0);
+      const verdict = this.#verdictOnNew(path, stat.isDirectory());
+      if (verdict === 'covered') return terms(0);
+      if (verdict === 'exception') return terms(EntryFlag.exception);
+    }
+    return this.#drafts.stillIgnored(path, node, statKey(stat));
   }
 
   /** It was covered for being tracked, and git's index has it no more. */
@@ -191,8 +204,8 @@ export class Classifier {
     const verdict = this.#verdictOnNew(path, isDir);
     if (verdict === 'covered') return terms(0);
     if (verdict === 'exception') {
-      const flagged = terms(context.isHeld(path, isDir) ? EntryFlag.held : EntryFlag.exception);
-      return context.renew ? this.#note(path, isDir, flagged) : flagged;
+      if (context.renew) return this.#note(path, isDir, terms(EntryFlag.exception));
+      return terms(context.isHeld(path, isDir) ? EntryFlag.held : EntryFlag.exception);
     }
     if (verdict === 'ignored')
       this.#drafts.ignore(path, { node: name.node, kind: stat === null ? (name.kind ?? 'other') : kindOf(stat) });
@@ -212,7 +225,8 @@ export class Classifier {
     const frozen = context.frozen?.judge(bytes, isDir) ?? 'blind';
     if (frozen === 'ignored' || frozen === 'blind') return frozen;
     const present = context.present.judge(bytes, isDir);
-    return present === 'ignored' ? 'blind' : present === 'blind' ? 'blind' : frozen;
+    if (present === 'ignored' || present === 'blind') return 'blind';
+    return present === 'exception' ? 'exception' : frozen;
   }
 
   /** What a new name was before, where a folder above could not be seen into. */

@@ -52,10 +52,12 @@ export class Drafts {
   }
 
   /** A boundary's rules hide what was covered: it and all below leave coverage, one row each. */
-  leave(path: RelPath, node: Node): void {
-    for (const [at, { version, stat }] of [[path, node] as [RelPath, Node], ...nodesBelow(node, path)]) {
+  leave(path: RelPath, node: Node, now: StatKey): void {
+    const below = now.kind === 'dir' ? nodesBelow(node, path) : [];
+    if (now.kind !== 'dir') this.#context.set.removeBelow(path);
+    for (const [at, { version, stat }] of [[path, node] as [RelPath, Node], ...below]) {
       if (version.kind === 'absent' || isUncovered(version, 'ignored')) continue;
-      const key = statOrIdentity({ version, stat });
+      const key = at === path ? now : statOrIdentity({ version, stat });
       const draft = { version: uncovered('ignored', key), stat: key, flags: 0, rowFlags: RowFlag.coverage };
       this.#context.set.put(at, draft);
     }
@@ -75,10 +77,12 @@ export class Drafts {
 
   /** An option alone (a limit, `include`) took a file into coverage or out of it. */
   #byOption(node: Node | undefined, stat: StatKey, now: 'file' | UncoveredReason): number {
-    if (node === undefined || node.stat === null || !sameStat(node.stat, stat)) return 0;
+    if (node === undefined || node.version.kind === 'absent' || statOrIdentity(node).kind !== 'file') return 0;
     const was = node.version.kind === 'uncovered' ? node.version.reason : node.version.kind;
-    const optional = (one: string): boolean => one === 'too-large' || one === 'secret';
-    return was !== now && (optional(was) || optional(now)) ? RowFlag.coverage : 0;
+    // A name is a secret or none by its spelling and by `include`: no write makes it one.
+    if ((was === 'secret') !== (now === 'secret')) return RowFlag.coverage;
+    const sized = was !== now && (was === 'too-large' || now === 'too-large');
+    return sized && node.stat !== null && sameStat(node.stat, stat) ? RowFlag.coverage : 0;
   }
 
   cover(path: RelPath, of: { node: Node | undefined; stat: BigIntStats; terms: Terms }): BigIntStats | null {

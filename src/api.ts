@@ -6,10 +6,15 @@ import type {
   BeginCallOptions,
   CaptureOptions,
   EndCallOptions,
+  ForkOptions,
   PlanOptions,
   RedoOptions,
   RestoreOptions,
+  RevertOneOptions,
+  RevertOptions,
+  SessionKeyOptions,
   SessionOptions,
+  StepsOptions,
   TimelineOptions,
   UndoOptions,
 } from './schemas.ts';
@@ -109,7 +114,10 @@ export type TimelineItem =
       readonly at: number;
       /** What the turn that starts here changed so far. */
       readonly files: FileCounts;
+      /** An undo, a restore or a revert took it back, and that stands. */
       readonly undone: boolean;
+      /** It was a revert that took it back. */
+      readonly reverted: boolean;
     }
   | {
       readonly type: 'call';
@@ -142,6 +150,19 @@ export interface DiffResult {
   /** The patch as bytes: exact where a file isn't UTF-8. */
   readonly patchBytes: Uint8Array;
   readonly stats: { readonly files: number; readonly linesAdded: number; readonly linesDeleted: number };
+}
+
+/** What the calls of one model step changed. */
+export interface Step {
+  /** The `stepId` of its calls, or the id of the one call that had none. */
+  readonly id: string;
+  /** Positions before its first call and after its last; `session.diff` takes them. */
+  readonly from: string;
+  readonly to: string;
+  /** What its own calls changed, sorted by path; a move is one. */
+  readonly files: readonly ChangeSummary[];
+  /** Ids of its calls, in the order of their begins; also of those that changed nothing. */
+  readonly toolCallIds: readonly string[];
 }
 
 export interface HistoryResult {
@@ -183,12 +204,45 @@ export interface Session {
   /** The host says that the turn is over: a look that leaves nothing behind. */
   endTurn(): Promise<Result<{ tookMs: number }>>;
   plan(boundaryId: string, options?: PlanOptions): Promise<Result<Plan>>;
+  /**
+   * `hunks` limits it to single hunks of text files, by the ids that `plan(…, { hunks: true })` gives or by ranges of
+   * lines on disk. All or nothing: a hunk that fits no longer is `stale-plan`, a file without hunks `unsupported`. A path
+   * of which hunks are left stays owed.
+   */
   restore(boundaryId: string, options?: RestoreOptions): Promise<Result<Receipt>>;
   undo(options?: UndoOptions): Promise<Result<HistoryResult>>;
   redo(options?: RedoOptions): Promise<Result<HistoryResult>>;
+  /**
+   * Goes back to the files as they were when a message was complete: a boundary's position, or for a `stepId` the end of
+   * its last call. Only what the session did after that is touched, and nothing that anybody changed since (`onConflict`).
+   *
+   * It stands until `unrevert`, the session's next capture or its next own change: undo, redo and another revert then answer
+   * `revert-stands`. The next capture makes it final: later boundaries of the session become unknown. Another id answers
+   * `unknown-boundary`, an open call `calls-in-flight`. With no files to restore the outcome is `done`: it stands all the same.
+   */
+  revert(options: RevertOptions): Promise<Result<HistoryResult>>;
+  /** Brings back the files of the standing revert as they were when it started, edits of the user included. */
+  unrevert(options?: RedoOptions): Promise<Result<HistoryResult>>;
+  /**
+   * Makes a session that inherits this one's boundaries up to `at` and all that it owes, also what came after `at`: a
+   * `restore(at)` in the fork takes back the abandoned turns. From then on each goes its own way. Touches no file.
+   *
+   * @throws {TakebackError} `ERR_INVALID_ARGUMENT` where that session has boundaries already
+   */
+  fork(key: SessionKeyOptions, options: ForkOptions): Promise<Result<{ session: SessionInfo }>>;
+  /**
+   * Takes back one turn, whichever, and keeps what came later: where a file changed since, by a merge of its text. What
+   * clashes is refused and stays. An undo otherwise: redo brings it back, and the turn is marked as undone.
+   * `onConflict: 'merge'` merges contested and incomplete changes too, `'overwrite'` saves and overwrites what clashes.
+   */
+  revertTurn(boundaryId: string, options?: RevertOneOptions): Promise<Result<HistoryResult>>;
+  /** The same for the newest run of one call. Its turn gets no mark. An unknown id answers `unknown-boundary`. */
+  revertCall(callId: string, options?: RevertOneOptions): Promise<Result<HistoryResult>>;
   timeline(options?: TimelineOptions): Promise<Result<{ items: readonly TimelineItem[] }>>;
   /** From a position (of a capture) to another or, without `to`, to the files now. */
   diff(from: string, to?: string): Promise<Result<DiffResult>>;
+  /** Steps that changed something, oldest first: the newest `limit` (500). */
+  steps(options?: StepsOptions): Promise<Result<{ steps: readonly Step[] }>>;
   /** Changes that the session's turn made: rows owned by its calls from the boundary to the next. */
   turnChanges(boundaryId: string): Promise<Result<{ changes: readonly ChangeSummary[] }>>;
   drop(): Promise<Result<{ freedBytes: number }>>;
@@ -227,16 +281,23 @@ interface EventOrigin {
   readonly tenantId?: string;
 }
 
+/** A file that a call, an undo, a redo or a restore changed. Told once the work is recorded, each change once. */
 export interface FileChangedEvent extends EventOrigin {
   readonly change: 'created' | 'updated' | 'deleted' | 'moved';
   readonly path: RelPath;
+  /** For `moved`: the old path. */
   readonly from?: RelPath;
+  /** Git-format patch of this file; absent where git has none, or a side is over 1 MiB. */
+  readonly patch?: string;
+  /** Only where one call is the only one that can have made the change. */
   readonly toolCallId?: string;
   readonly operationId?: string;
 }
 
+/** More files changed at once than there are events: `total` counts all, those that were told too. */
 export interface FileChangedMoreEvent extends EventOrigin {
   readonly total: number;
+  /** Only where one call is the only one that can have made all these changes. */
   readonly toolCallId?: string;
   readonly operationId?: string;
 }

@@ -1,16 +1,29 @@
 /**
- * Undo and redo: which turn or operation is next, and what is said of it. The doing is `engine/operate.ts`'s.
+ * Undo and redo, revert and unrevert: which turn or operation is next, and what is said of it. The doing is that of
+ * `engine/operate.ts` and `engine/revert.ts`.
  *
  * A turn is undone while it carries the mark of an operation (a redo, or a new change of the session's own in the turn,
  * takes it away). Redo is open while neither a capture nor a change of the session's own came after the operation.
  */
 import type { HistoryResult } from './api.ts';
+import { UnavailableError } from './engine/answers.ts';
 import type { Engine } from './engine/engine.ts';
 import { endDeadCalls } from './engine/observe.ts';
 import { findBoundary, refuseOpenCalls, restoreTo, takeBack } from './engine/operate.ts';
+import { callOf, messagePosition, refuseStandingRevert, revertTo, standingRevert } from './engine/revert.ts';
 import { attributionInput } from './engine/rows.ts';
 import { attribute } from './model/attribution.ts';
-import { NOTHING_TO_REDO, NOTHING_TO_UNDO, redoText, undoText } from './model/receipt.ts';
+import {
+  keptPaths,
+  NOTHING_TO_REDO,
+  NOTHING_TO_UNDO,
+  NOTHING_TO_UNREVERT,
+  redoText,
+  revertedText,
+  revertText,
+  undoText,
+  unrevertText,
+} from './model/receipt.ts';
 import type { AttributedRow, Turn, Window } from './model/types.ts';
 import type { BoundaryRecord, OperationRecord, SessionRecord } from './timeline/timeline.ts';
 import type { ConflictPolicy, WorkOptions } from './types.ts';
@@ -35,6 +48,7 @@ export async function undoNewest(
   if (session === null) return nothing(NOTHING_TO_UNDO);
   await endDeadCalls(engine, request.signal);
   await refuseOpenCalls(engine, session);
+  await refuseStandingRevert(engine, session);
   const turn =
     request.boundaryId === undefined
       ? await newestTurn(engine, session)
@@ -86,10 +100,59 @@ async function rowsIn(engine: Engine, session: SessionRecord, { afterSeq, toSeq 
   return attribute(await attributionInput(engine, session.id, { afterSeq, ...(toSeq === null ? {} : { toSeq }) }));
 }
 
-async function namedTurn(engine: Engine, session: SessionRecord, boundaryId: string): Promise<Turn> {
+async function namedTurn(engine: Engine, session: SessionRecord | null, boundaryId: string): Promise<Turn> {
   const boundary = await findBoundary(engine, session, boundaryId);
-  const next = await engine.timeline.nextBoundary(session.id, boundary.seq);
+  const next = await engine.timeline.nextBoundary(boundary.session, boundary.seq);
   return { boundary, window: { afterSeq: boundary.seq, toSeq: next?.seq ?? null } };
+}
+
+export interface RevertOneRequest extends WorkOptions {
+  /** The turn, or the call, that is taken back. */
+  readonly boundaryId?: string;
+  readonly callId?: string;
+  readonly onConflict: ConflictPolicy | undefined;
+}
+
+/** Takes back one turn or one call, and keeps what came later. */
+export async function revertOne(
+  engine: Engine,
+  session: SessionRecord | null,
+  request: RevertOneRequest,
+): Promise<HistoryResult> {
+  await engine.checkRoot();
+  await engine.catchUp();
+  await endDeadCalls(engine, request.signal);
+  if (session !== null) {
+    await refuseOpenCalls(engine, session);
+    await refuseStandingRevert(engine, session);
+  }
+  const turn =
+    request.callId === undefined
+      ? await namedTurn(engine, session, request.boundaryId as string)
+      : await namedCall(engine, session, request.callId);
+  const receipt = await restoreTo(engine, session as SessionRecord, turn.boundary, {
+    kind: 'undo',
+    window: turn.window,
+    keepLater: true,
+    onConflict: request.onConflict ?? 'refuse',
+    signal: request.signal,
+    onProgress: request.onProgress,
+  });
+  const text = revertedText(receipt, request.callId === undefined ? 'turn' : 'call');
+  const isNothing = receipt.outcome === 'nothing' && keptPaths(receipt).length === 0;
+  return isNothing ? nothing(NOTHING_TO_UNDO) : { message: text, outcome: receipt.outcome, receipt };
+}
+
+/** A call as the part of its turn that it made. */
+async function namedCall(engine: Engine, session: SessionRecord | null, callId: string): Promise<Turn> {
+  const call = session === null ? null : await callOf(engine, session, callId);
+  if (session === null || call === null) {
+    throw new UnavailableError('unknown-boundary', `the session has no call of that id: ${JSON.stringify(callId)}`);
+  }
+  const turnOf = { beforeSeq: call.turnSeq + 1, limit: 1, all: true };
+  const made = (await engine.timeline.boundaries(session.id, turnOf))[0];
+  const boundary = await findBoundary(engine, session, made?.boundaryId ?? callId);
+  return { boundary, window: { afterSeq: call.beginSeq, toSeq: call.endSeq, invocation: call.invocation } };
 }
 
 /** Takes back the newest standing undo or restore that wrote something, while nothing of the session's came after it. */
@@ -103,6 +166,7 @@ export async function redoNewest(
   if (session === null) return nothing(NOTHING_TO_REDO);
   await endDeadCalls(engine, request.signal);
   await refuseOpenCalls(engine, session);
+  await refuseStandingRevert(engine, session);
   const operation = await newestStanding(engine, session);
   if (operation === null) return nothing(NOTHING_TO_REDO);
   const receipt = await takeBack(engine, session, operation, request);
@@ -122,4 +186,41 @@ async function newestStanding(engine: Engine, session: SessionRecord): Promise<O
     (row) => row.operation === undefined && (row.owner === 'own' || row.owner === 'contested'),
   );
   return ownChange ? null : operation;
+}
+
+/** Goes back to the files as they were when the message was complete. */
+export async function revertToMessage(
+  engine: Engine,
+  session: SessionRecord | null,
+  request: WorkOptions & { readonly messageId: string; readonly onConflict: ConflictPolicy },
+): Promise<HistoryResult> {
+  const { messageId, ...rest } = request;
+  await engine.checkRoot();
+  await engine.catchUp();
+  await endDeadCalls(engine, request.signal);
+  const position = await messagePosition(engine, session, messageId);
+  await refuseOpenCalls(engine, session as SessionRecord);
+  await refuseStandingRevert(engine, session as SessionRecord);
+  const receipt = await revertTo(engine, session as SessionRecord, position, rest);
+  // With no files to take back it is done all the same: the revert stands.
+  const outcome = keptPaths(receipt).length === 0 ? 'done' : receipt.outcome;
+  return { message: revertText(receipt), outcome, receipt };
+}
+
+/** Brings back the files as they were when the standing revert started. */
+export async function takeRevertBack(
+  engine: Engine,
+  session: SessionRecord | null,
+  request: WorkOptions & { readonly onConflict: ConflictPolicy },
+): Promise<HistoryResult> {
+  await engine.checkRoot();
+  await engine.catchUp();
+  if (session === null) return nothing(NOTHING_TO_UNREVERT);
+  await endDeadCalls(engine, request.signal);
+  await refuseOpenCalls(engine, session);
+  const revert = await standingRevert(engine, session);
+  if (revert === null) return nothing(NOTHING_TO_UNREVERT);
+  const receipt = await takeBack(engine, session, revert, { ...request, kind: 'unrevert' });
+  const outcome = keptPaths(receipt).length === 0 ? 'done' : receipt.outcome;
+  return { message: unrevertText(receipt), outcome, receipt };
 }

@@ -6,11 +6,17 @@ export type {
   BeginCallOptions,
   CaptureOptions,
   EndCallOptions,
+  ForkOptions,
   OpenOptions,
   PlanOptions,
+  PurgeOptions,
   RedoOptions,
   RestoreOptions,
+  RevertOneOptions,
+  RevertOptions,
+  SessionKeyOptions,
   SessionOptions,
+  StepsOptions,
   TimelineOptions,
   UndoOptions,
 } from './schemas.ts';
@@ -18,13 +24,19 @@ export {
   beginCallOptionsSchema,
   captureOptionsSchema,
   endCallOptionsSchema,
+  forkOptionsSchema,
   openOptionsSchema,
   planOptionsSchema,
+  purgeOptionsSchema,
   redoOptionsSchema,
   restoreOptionsSchema,
+  revertOneOptionsSchema,
+  revertOptionsSchema,
+  sessionKeySchema,
   sessionOptionsSchema,
+  stepsOptionsSchema,
   timelineOptionsSchema,
   undoOptionsSchema,
 } from './schemas.ts';
 export type * from './types.ts';
-export { openWorkspace } from './workspace.ts';
+export { openWorkspace, purgeSnapshots } from './workspace.ts';

@@ -15,7 +15,7 @@ const id = (what: string): z.ZodString =>
 
 const pattern = z.string().max(4096, 'a pattern must have at most 4,096 characters');
 
-export const conflictPolicySchema = z.enum(['refuse', 'overwrite']);
+export const conflictPolicySchema = z.enum(['refuse', 'overwrite', 'merge']);
 
 export const sideEffectSchema = z.enum([
   'none',
@@ -59,6 +59,8 @@ export const openOptionsSchema = z.strictObject({
   recover: z.enum(['rollback', 'complete']).optional(),
   allowProtectedRoot: z.boolean().optional(),
   adoptRoot: z.boolean().optional(),
+  /** `fileChanged` events at each end of a call and each operation. Default 100. */
+  maxFileEvents: z.number().int().min(0).max(1_000_000).optional(),
   logger: z.custom<Logger>((v) => typeof v === 'object' && v !== null, 'logger must be an object').optional(),
 });
 
@@ -92,12 +94,31 @@ export const endCallOptionsSchema = z.strictObject({
   signal: z.instanceof(AbortSignal).optional(),
 });
 
-export const planOptionsSchema = workOptionsSchema.extend({
+const plannedSchema = workOptionsSchema.extend({
   paths: paths.optional(),
   onConflict: conflictPolicySchema.optional(),
 });
 
-export const restoreOptionsSchema = planOptionsSchema.extend({ planToken: z.string().optional() });
+/** `hunks: true`: entries of text files list their hunks. */
+export const planOptionsSchema = plannedSchema.extend({ hunks: z.boolean().optional() });
+
+const line = z.number().int().positive();
+
+/** An id of a plan's hunk, or a path with ranges of lines on disk (from 1, ends included): all hunks that touch them. */
+export const hunkSchema = z.union([
+  id('a hunk’s id').max(8192),
+  z.strictObject({
+    path: z.string(),
+    ranges: z
+      .array(z.tuple([line, line]).refine(([start, end]) => start <= end, 'a range must not end before it starts'))
+      .min(1, 'ranges must not be empty'),
+  }),
+]);
+
+export const restoreOptionsSchema = plannedSchema.extend({
+  hunks: z.array(hunkSchema).min(1, 'hunks must not be empty').optional(),
+  planToken: z.string().optional(),
+});
 
 export const undoOptionsSchema = workOptionsSchema.extend({
   boundaryId: id('boundaryId').optional(),
@@ -106,9 +127,27 @@ export const undoOptionsSchema = workOptionsSchema.extend({
 
 export const redoOptionsSchema = workOptionsSchema.extend({ onConflict: conflictPolicySchema.optional() });
 
+/** `messageId`: a boundary, or the `stepId` of calls. */
+export const revertOptionsSchema = redoOptionsSchema.extend({ messageId: id('messageId') });
+
+/** The session that a fork makes. */
+export const sessionKeySchema = z.strictObject({ threadId: id('threadId'), tenantId: id('tenantId').optional() });
+
+/** `at`: the boundary up to which a fork inherits. */
+export const forkOptionsSchema = z.strictObject({ at: id('at') });
+
+export const purgeOptionsSchema = z.strictObject({ root: id('root'), dataDir: id('dataDir').optional() });
+
+/** Options of `revertTurn` and `revertCall`. Without `onConflict`, what came later is merged and clashes are kept. */
+export const revertOneOptionsSchema = workOptionsSchema.extend({ onConflict: conflictPolicySchema.optional() });
+
 export const timelineOptionsSchema = z.strictObject({
   limit: z.number().int().positive().max(100_000).optional(),
   before: z.string().optional(),
+});
+
+export const stepsOptionsSchema = z.strictObject({
+  limit: z.number().int().positive().max(100_000).optional(),
 });
 
 export const boundaryIdSchema: z.ZodString = id('boundaryId');
@@ -123,6 +162,12 @@ export type PlanOptions = z.input<typeof planOptionsSchema>;
 export type RestoreOptions = z.input<typeof restoreOptionsSchema>;
 export type UndoOptions = z.input<typeof undoOptionsSchema>;
 export type RedoOptions = z.input<typeof redoOptionsSchema>;
+export type RevertOptions = z.input<typeof revertOptionsSchema>;
+export type SessionKeyOptions = z.input<typeof sessionKeySchema>;
+export type ForkOptions = z.input<typeof forkOptionsSchema>;
+export type PurgeOptions = z.input<typeof purgeOptionsSchema>;
+export type StepsOptions = z.input<typeof stepsOptionsSchema>;
+export type RevertOneOptions = z.input<typeof revertOneOptionsSchema>;
 export type TimelineOptions = z.input<typeof timelineOptionsSchema>;
 
 /**

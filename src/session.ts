@@ -1,18 +1,30 @@
 /**
  * One conversation: checks arguments, queues the work on the engine, and turns faults into answers. What is done lies in
- * `engine/record.ts` (boundaries, calls), `engine/operate.ts` (plan, restore), `history.ts` (undo, redo) and
+ * `engine/record.ts` (boundaries, calls), `engine/operate.ts` (plan, restore), `history.ts` (undo, redo, revert) and
  * `engine/query.ts` (timeline, diff).
  */
-import type { BeginCallResult, DiffResult, EndCallResult, HistoryResult, Session, TimelineItem } from './api.ts';
+import type {
+  BeginCallResult,
+  DiffResult,
+  EndCallResult,
+  HistoryResult,
+  Session,
+  SessionInfo,
+  Step,
+  TimelineItem,
+} from './api.ts';
 import { answer, unavailableOf } from './engine/answers.ts';
 import type { Engine } from './engine/engine.ts';
+import { forkSession } from './engine/forks.ts';
+import { hunkChoices, planHunks } from './engine/hunks.ts';
 import { dropSession } from './engine/maintain.ts';
 import { endDeadCalls, observe } from './engine/observe.ts';
 import { draftRestore, findBoundary, restoreTo, toPlan } from './engine/operate.ts';
 import { diffPositions, timelineItems, turnChanges } from './engine/query.ts';
 import { beginCall, capture, endCall } from './engine/record.ts';
+import { sessionSteps } from './engine/steps.ts';
 import { TakebackError } from './errors.ts';
-import { redoNewest, undoNewest } from './history.ts';
+import { redoNewest, revertOne, revertToMessage, takeRevertBack, undoNewest } from './history.ts';
 import { isWithin, toRelPath } from './rel-path.ts';
 import {
   type BeginCallOptions,
@@ -24,12 +36,22 @@ import {
   check,
   type EndCallOptions,
   endCallOptionsSchema,
+  type ForkOptions,
+  forkOptionsSchema,
   type PlanOptions,
   planOptionsSchema,
   type RedoOptions,
   type RestoreOptions,
+  type RevertOneOptions,
+  type RevertOptions,
   redoOptionsSchema,
   restoreOptionsSchema,
+  revertOneOptionsSchema,
+  revertOptionsSchema,
+  type SessionKeyOptions,
+  type StepsOptions,
+  sessionKeySchema,
+  stepsOptionsSchema,
   type TimelineOptions,
   timelineOptionsSchema,
   type UndoOptions,
@@ -144,7 +166,7 @@ export class SessionHandle implements Session {
       this.#failedBegins.delete(id);
       return failed;
     }
-    const result = await this.#record((engine, session) =>
+    return this.#record((engine, session) =>
       endCall(engine, session, {
         callId: id,
         sideEffect,
@@ -153,8 +175,6 @@ export class SessionHandle implements Session {
         signal,
       }),
     );
-    if (result.available) this.#use().events.changes(result.changes, { ...this.#origin, toolCallId: id });
-    return result;
   }
 
   async call<T>(
@@ -188,7 +208,7 @@ export class SessionHandle implements Session {
 
   async plan(boundaryId: string, options: PlanOptions = {}): Promise<Result<Plan>> {
     const id = check(boundaryIdSchema, boundaryId, 'boundaryId');
-    const { paths, onConflict, signal, onProgress } = check(planOptionsSchema, options, 'options');
+    const { paths, hunks, onConflict, signal, onProgress } = check(planOptionsSchema, options, 'options');
     throwIfAborted(signal);
     return this.#run(async (engine) => {
       const wanted = wantedPaths(engine, paths);
@@ -198,15 +218,17 @@ export class SessionHandle implements Session {
       const session = await engine.timeline.findSession(this.#key);
       const boundary = await findBoundary(engine, session, id);
       const request = { paths: wanted, onConflict: onConflict ?? this.#onConflict, signal, onProgress };
-      return toPlan(boundary, await draftRestore(engine, session as SessionRecord, boundary, request));
+      const draft = await draftRestore(engine, session as SessionRecord, boundary, request);
+      return toPlan(boundary, draft, hunks === true ? await planHunks(engine, draft.plan) : undefined);
     });
   }
 
   async restore(boundaryId: string, options: RestoreOptions = {}): Promise<Result<Receipt>> {
     const id = check(boundaryIdSchema, boundaryId, 'boundaryId');
-    const { paths, onConflict, planToken, signal, onProgress } = check(restoreOptionsSchema, options, 'options');
+    const given = check(restoreOptionsSchema, options, 'options');
+    const { paths, hunks, onConflict, planToken, signal, onProgress } = given;
     throwIfAborted(signal);
-    const result = await this.#run(async (engine) => {
+    return this.#run(async (engine) => {
       const wanted = wantedPaths(engine, paths);
       await engine.checkRoot();
       await endDeadCalls(engine, signal);
@@ -215,6 +237,7 @@ export class SessionHandle implements Session {
       const request = {
         kind: 'restore',
         paths: wanted,
+        hunks: hunks === undefined ? undefined : hunkChoices(engine.layout.root, hunks),
         onConflict: onConflict ?? this.#onConflict,
         planToken,
         signal,
@@ -222,51 +245,80 @@ export class SessionHandle implements Session {
       } as const;
       return restoreTo(engine, session as SessionRecord, boundary, request);
     });
-    if (result.available) this.#tell(result);
-    return result;
   }
 
   async undo(options: UndoOptions = {}): Promise<Result<HistoryResult>> {
     const { boundaryId, onConflict, signal, onProgress } = check(undoOptionsSchema, options, 'options');
     throwIfAborted(signal);
-    const result = await this.#run(async (engine) =>
-      undoNewest(engine, await engine.timeline.findSession(this.#key), {
-        boundaryId,
-        onConflict: onConflict ?? this.#onConflict,
-        signal,
-        onProgress,
-      }),
-    );
-    if (result.available && result.receipt !== undefined) this.#tell(result.receipt);
-    return result;
+    const request = { boundaryId, onConflict: onConflict ?? this.#onConflict, signal, onProgress };
+    return this.#history((engine, session) => undoNewest(engine, session, request));
   }
 
   async redo(options: RedoOptions = {}): Promise<Result<HistoryResult>> {
     const { onConflict, signal, onProgress } = check(redoOptionsSchema, options, 'options');
     throwIfAborted(signal);
-    const result = await this.#run(async (engine) =>
-      redoNewest(engine, await engine.timeline.findSession(this.#key), {
-        onConflict: onConflict ?? this.#onConflict,
-        signal,
-        onProgress,
-      }),
-    );
-    if (result.available && result.receipt !== undefined) this.#tell(result.receipt);
-    return result;
+    const request = { onConflict: onConflict ?? this.#onConflict, signal, onProgress };
+    return this.#history((engine, session) => redoNewest(engine, session, request));
   }
 
-  #tell(receipt: Receipt): void {
-    const kind = { recreate: 'created', delete: 'deleted', restore: 'modified' } as const;
-    const changes = receipt.restored.flatMap(({ path, action }) =>
-      action in kind ? [{ path, kind: kind[action as keyof typeof kind] }] : [],
-    );
-    this.#use().events.changes(changes, { ...this.#origin, operationId: receipt.operationId });
+  async revert(options: RevertOptions): Promise<Result<HistoryResult>> {
+    const { messageId, onConflict, signal, onProgress } = check(revertOptionsSchema, options, 'options');
+    throwIfAborted(signal);
+    const request = { messageId, onConflict: onConflict ?? this.#onConflict, signal, onProgress };
+    return this.#history((engine, session) => revertToMessage(engine, session, request));
+  }
+
+  async unrevert(options: RedoOptions = {}): Promise<Result<HistoryResult>> {
+    const { onConflict, signal, onProgress } = check(redoOptionsSchema, options, 'options');
+    throwIfAborted(signal);
+    const request = { onConflict: onConflict ?? this.#onConflict, signal, onProgress };
+    return this.#history((engine, session) => takeRevertBack(engine, session, request));
+  }
+
+  async revertTurn(boundaryId: string, options: RevertOneOptions = {}): Promise<Result<HistoryResult>> {
+    return this.#revertOne({ boundaryId: check(boundaryIdSchema, boundaryId, 'boundaryId') }, options);
+  }
+
+  async revertCall(callId: string, options: RevertOneOptions = {}): Promise<Result<HistoryResult>> {
+    return this.#revertOne({ callId: check(callIdSchema, callId, 'callId') }, options);
+  }
+
+  async #revertOne(
+    which: { boundaryId: string } | { callId: string },
+    options: RevertOneOptions,
+  ): Promise<Result<HistoryResult>> {
+    const { onConflict, signal, onProgress } = check(revertOneOptionsSchema, options, 'options');
+    throwIfAborted(signal);
+    const request = { ...which, onConflict, signal, onProgress };
+    return this.#history((engine, session) => revertOne(engine, session, request));
+  }
+
+  async #history(
+    work: (engine: Engine, session: SessionRecord | null) => Promise<HistoryResult>,
+  ): Promise<Result<HistoryResult>> {
+    return this.#run(async (engine) => work(engine, await engine.timeline.findSession(this.#key)));
+  }
+
+  async fork(key: SessionKeyOptions, options: ForkOptions): Promise<Result<{ session: SessionInfo }>> {
+    const { threadId, tenantId } = check(sessionKeySchema, key, 'key');
+    const { at } = check(forkOptionsSchema, options, 'options');
+    return this.#run(async (engine) => {
+      const parent = await engine.timeline.findSession(this.#key);
+      return { session: await forkSession(engine, parent, { key: { threadId, tenantId: tenantId ?? null }, at }) };
+    });
   }
 
   async timeline(options: TimelineOptions = {}): Promise<Result<{ items: readonly TimelineItem[] }>> {
     const { limit, before } = check(timelineOptionsSchema, options, 'options');
     return this.#run(async (engine) => ({
       items: await timelineItems(engine, await engine.timeline.findSession(this.#key), { limit: limit ?? 50, before }),
+    }));
+  }
+
+  async steps(options: StepsOptions = {}): Promise<Result<{ steps: readonly Step[] }>> {
+    const { limit } = check(stepsOptionsSchema, options, 'options');
+    return this.#run(async (engine) => ({
+      steps: await sessionSteps(engine, await engine.timeline.findSession(this.#key), limit ?? 500),
     }));
   }
 

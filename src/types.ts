@@ -128,8 +128,11 @@ export interface Unavailable {
 
 export type Result<T> = ({ readonly available: true } & T) | Unavailable;
 
-/** What to do where the disk is not the session's last result. */
-export type ConflictPolicy = 'refuse' | 'overwrite';
+/**
+ * What to do where the disk is not the session's last result: keep it; save it and go on; or take the session's changes
+ * out of the text and keep the rest, where that doesn't clash.
+ */
+export type ConflictPolicy = 'refuse' | 'overwrite' | 'merge';
 
 export type PlanAction = 'restore' | 'recreate' | 'delete' | 'merge' | 'skip' | 'refuse';
 
@@ -166,11 +169,23 @@ export interface PlanEntry {
   readonly expectedHash?: string;
   /** The same for what was found on disk. */
   readonly foundHash?: string;
-  /** Link to the other end of a move. */
+  /** The other end of a move, as the operation moves: it comes from there, or goes there. */
   readonly movedFrom?: RelPath;
   readonly movedTo?: RelPath;
-  /** Set where mode, type or link target changes without content, for display. */
+  /** Set where mode, type or link target changes without content, for display; where a merge clashes; where hunks go back. */
   readonly detail?: string;
+  /** Asked for with `hunks: true`: what a restore of this text file would change on disk. */
+  readonly hunks?: readonly PlanHunk[];
+}
+
+/** Lines that a restore replaces, without context. Lines count from 1; a start with 0 lines names the line before. */
+export interface PlanHunk {
+  /** For `restore(…, { hunks })`; good for the files as the plan saw them. */
+  readonly id: string;
+  readonly oldStart: number;
+  readonly oldLines: number;
+  readonly newStart: number;
+  readonly newLines: number;
 }
 
 export type SideEffect =

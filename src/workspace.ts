@@ -4,6 +4,9 @@
  *
  * `openWorkspace` resolves also where it can't open: the handle then answers why from every method.
  */
+import { existsSync } from 'node:fs';
+import { realpath } from 'node:fs/promises';
+import { isAbsolute, join } from 'node:path';
 import type {
   Capabilities,
   GcResult,
@@ -14,7 +17,7 @@ import type {
   VerifyResult,
   Workspace,
 } from './api.ts';
-import { defaultDataDir } from './data-dir.ts';
+import { defaultDataDir, workspaceDir } from './data-dir.ts';
 import { answer, UnavailableError, unavailableOf } from './engine/answers.ts';
 import type { Engine } from './engine/engine.ts';
 import type { EventMap } from './engine/events.ts';
@@ -23,7 +26,17 @@ import { capabilities, collectGarbage, sessionInfos, storeStats, verifyStore } f
 import { acquireEngine, releaseEngine } from './engine/registry.ts';
 import { resolveRoot } from './engine/root.ts';
 import { TakebackError } from './errors.ts';
-import { check, type OpenOptions, openOptionsSchema, type SessionOptions, sessionOptionsSchema } from './schemas.ts';
+import {
+  check,
+  type OpenOptions,
+  openOptionsSchema,
+  type PurgeOptions,
+  purgeOptionsSchema,
+  type SessionKeyOptions,
+  type SessionOptions,
+  sessionKeySchema,
+  sessionOptionsSchema,
+} from './schemas.ts';
 import { SessionHandle } from './session.ts';
 import type { Result, Unavailable, UnavailableReason, UncoveredPath, WorkOptions } from './types.ts';
 
@@ -54,7 +67,7 @@ export async function openWorkspace(options: OpenOptions): Promise<Workspace> {
       exclude: given.exclude,
       maxFileBytes: given.limits?.maxFileBytes,
       maxEntries: given.limits?.maxEntries ?? 2_000_000,
-      maxFileEvents: 100,
+      maxFileEvents: given.maxFileEvents ?? 100,
       options: {
         captureDeadlineMs: given.limits?.captureDeadlineMs,
         retention: {
@@ -74,6 +87,34 @@ export async function openWorkspace(options: OpenOptions): Promise<Workspace> {
     if (unavailable === null) throw error;
     return new WorkspaceHandle(unavailable, { root: given.root, dataDir });
   }
+}
+
+/**
+ * Forgets a session and every byte that nobody else refers to, without an open workspace. Answers 0 bytes where nothing is
+ * recorded of the root or the session; never makes a store. The tree is not touched.
+ *
+ * @throws {TakebackError} `ERR_INVALID_ARGUMENT` for arguments of the wrong form
+ */
+export async function purgeSnapshots(
+  options: PurgeOptions,
+  key: SessionKeyOptions,
+): Promise<Result<{ freedBytes: number }>> {
+  const { root, dataDir = defaultDataDir() } = check(purgeOptionsSchema, options, 'options');
+  const session = check(sessionKeySchema, key, 'key');
+  if (!isAbsolute(root))
+    throw new TakebackError('ERR_INVALID_ARGUMENT', `root must be an absolute path, got ${JSON.stringify(root)}`);
+  const [realRoot, realData] = await Promise.all([realOr(root), realOr(dataDir)]);
+  if (!existsSync(join(workspaceDir(realData, realRoot), 'timeline.db'))) return { available: true, freedBytes: 0 };
+  const workspace = await openWorkspace({ root, dataDir, allowProtectedRoot: true });
+  try {
+    return await workspace.session(session).drop();
+  } finally {
+    await workspace.close();
+  }
+}
+
+function realOr(path: string): Promise<string> {
+  return realpath(path).catch(() => path);
 }
 
 function backendFromEnvironment(): 'auto' | 'native' | 'portable' {

@@ -27,6 +27,7 @@ const ROOMS: readonly (readonly [room: string, holds: (file: string) => boolean]
   ['engine', (file) => file.startsWith('engine/')],
   ['public', (file) => ['workspace.ts', 'session.ts', 'history.ts'].includes(file)],
   ['index', (file) => file === 'index.ts'],
+  ['adapters', (file) => file.startsWith('adapters/')],
   ['cli', (file) => file.startsWith('cli/')],
 ];
 
@@ -152,6 +153,14 @@ describe('model/', () => {
     );
     expect(wrong.map(({ file }) => file)).toEqual([]);
   });
+});
+
+test('adapters import no package of a host: zod and modules of Node only', () => {
+  const wrong = sources
+    .filter(({ file }) => file.startsWith('adapters/'))
+    .flatMap(({ file, packages }) => packages.map(({ from }) => [file, from] as const))
+    .filter(([, from]) => from !== 'zod' && !from.startsWith('node:'));
+  expect(wrong).toEqual([]);
 });
 
 test('index.ts re-exports and does nothing else', () => {

@@ -79,6 +79,8 @@ function entryLine(screen: Screen, entry: ReceiptEntry): string {
   const extra = [
     entry.reason,
     entry.overrides === undefined ? undefined : `overrides ${entry.overrides}`,
+    entry.movedFrom === undefined ? undefined : `moves from ${entry.movedFrom}`,
+    entry.movedTo === undefined ? undefined : `moves to ${entry.movedTo}`,
     entry.detail,
     entry.note,
   ].filter((text): text is string => text !== undefined);

@@ -47,5 +47,5 @@ export interface CommonOptions {
   readonly json?: boolean;
   readonly yes?: boolean;
   readonly dryRun?: boolean;
-  readonly onConflict?: 'refuse' | 'overwrite';
+  readonly onConflict?: 'refuse' | 'overwrite' | 'merge';
 }

@@ -1,13 +1,14 @@
 /**
- * Commands that look: `log`, `show`, `status`, `diff`, `plan`. They change nothing.
+ * Commands that look: `log`, `show`, `status`, `diff`, `plan`, `export`. They change nothing in the tree.
  */
+import { resolve } from 'node:path';
 import type { DiffResult, FileCounts, Session, TimelineItem } from '../api.ts';
 import type { ChangeSummary, Plan } from '../types.ts';
 import { changeLines, changeTotal, planLines } from './changes.ts';
 import { type Context, NotAvailable, need, UsageError } from './context.ts';
 import { Exit } from './host.ts';
 import type { Screen } from './screen.ts';
-import { count, localTime, oneLine, table } from './text.ts';
+import { count, localTime, oneLine, printable, table } from './text.ts';
 
 export type Boundary = Extract<TimelineItem, { type: 'boundary' }>;
 
@@ -42,6 +43,22 @@ export function files(counts: FileCounts): number {
   return counts.created + counts.modified + counts.deleted;
 }
 
+/** The boundaries of the turn that a step lies in and of those after it, oldest first; null where there is no such step. */
+export async function turnOfStep(session: Session, stepId: string): Promise<string[] | null> {
+  const after: string[] = [];
+  let before: string | undefined;
+  for (;;) {
+    const page = need(await session.timeline({ limit: PAGE, ...(before === undefined ? {} : { before }) })).items;
+    const last = page.findLastIndex((item) => item.type === 'call' && item.stepId === stepId);
+    const found = boundariesOf(last < 0 ? page : page.slice(last));
+    after.unshift(...found.map((boundary) => boundary.boundaryId));
+    const own = last < 0 ? undefined : boundariesOf(page.slice(0, last)).at(-1);
+    if (own !== undefined) return [own.boundaryId, ...after];
+    before = boundariesOf(page)[0]?.position;
+    if (boundariesOf(page).length < PAGE || before === undefined) return null;
+  }
+}
+
 /** The boundary that the session made last. */
 export async function newest(session: Session): Promise<Boundary> {
   const boundary = boundariesOf(await items(session, 1)).at(-1);
@@ -61,7 +78,7 @@ function countsText(counts: FileCounts): string {
 function itemRow(item: TimelineItem): string[] {
   switch (item.type) {
     case 'boundary': {
-      const mark = item.undone ? 'undone' : '';
+      const mark = item.reverted ? 'reverted' : item.undone ? 'undone' : '';
       return [oneLine(item.boundaryId), localTime(item.at), countsText(item.files), mark, oneLine(item.label ?? '')];
     }
     case 'call': {
@@ -70,7 +87,8 @@ function itemRow(item: TimelineItem): string[] {
       return [`  call ${oneLine(name)}`, localTime(item.at), countsText(item.files), state, ''];
     }
     case 'operation': {
-      const mark = item.standing ? item.outcome : `${item.outcome}, taken back`;
+      const isTaking = item.kind !== 'redo' && item.kind !== 'unrevert';
+      const mark = isTaking && !item.standing ? `${item.outcome}, taken back` : item.outcome;
       return [
         `  ${item.kind}`,
         localTime(item.at),
@@ -238,6 +256,19 @@ async function positionOf(session: Session, id: string): Promise<string> {
     if (boundary.boundaryId === id) return boundary.position;
   }
   return id;
+}
+
+/** `export boundary dir`: the covered tree as of a boundary (or position), into an empty folder outside the root. */
+export async function exportTo(context: Context, boundaryId: string, folder: string): Promise<number> {
+  if (folder === '') throw new UsageError('The folder is empty. Give a folder outside the root.');
+  const session = await context.session('read');
+  const workspace = await context.workspace('read');
+  const target = resolve(context.host.cwd, folder);
+  const result = need(await workspace.export(await positionOf(session, boundaryId), target));
+  context.screen.object({ ...result, target });
+  context.screen.line(`Wrote ${count(result.files, 'file')} to ${printable(target)}.`);
+  for (const { path, reason } of result.uncovered) context.screen.line(`  not covered: ${printable(path)} (${reason})`);
+  return Exit.done;
 }
 
 /** `plan boundary [paths…]`: what `restore` would do. */

@@ -29,10 +29,10 @@ const WRITING = (): Option[] => [
 ];
 
 const CONFLICT = (): Option =>
-  new Option('--on-conflict <policy>', 'where a file changed since: keep it, or save and overwrite it').choices([
-    'refuse',
-    'overwrite',
-  ]);
+  new Option(
+    '--on-conflict <policy>',
+    'where a file changed since: keep it, save and overwrite it, or merge its text',
+  ).choices(['refuse', 'overwrite', 'merge']);
 
 type Action = (context: Context, args: readonly string[], flags: Record<string, unknown>) => Promise<number>;
 
@@ -134,6 +134,11 @@ function addLooking(program: Program): void {
       (await import('./look.ts')).plan(context, id, paths),
     )
     .addOption(CONFLICT());
+  program.add(
+    'export <boundary> <dir>',
+    'write the files as of a boundary into an empty folder',
+    async (context, [id = '', folder = '']) => (await import('./look.ts')).exportTo(context, id, folder),
+  );
 }
 
 function addTakingBack(program: Program): void {
@@ -159,6 +164,18 @@ function addTakingBack(program: Program): void {
       'restore <boundary> [paths...]',
       'take back all that the session did since a boundary',
       async (context, [id = '', ...paths]) => (await import('./take-back.ts')).restore(context, id, paths),
+    ),
+  );
+  writing(
+    program.add(
+      'revert <message>',
+      'back to a message (a boundary, or a step): stands until unrevert or the next turn',
+      async (context, [id = '']) => (await import('./take-back.ts')).revert(context, id),
+    ),
+  );
+  writing(
+    program.add('unrevert', 'bring back the files as they were when the revert started', async (context) =>
+      (await import('./take-back.ts')).unrevert(context),
     ),
   );
 }

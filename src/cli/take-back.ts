@@ -1,16 +1,16 @@
 /**
- * Commands that write to the tree: `undo`, `redo`, `restore`.
+ * Commands that write to the tree: `undo`, `redo`, `restore`, `revert`, `unrevert`.
  *
  * On a terminal each first lists what it will touch and asks, unless `--yes`; elsewhere, and with `--json`, it runs.
  * `--dry-run` lists and stops. The engine decides again when it runs: a list is what was true when it was made, and
  * `restore` hands the plan's token over, so that nothing else than what was confirmed is done.
  */
 import type { HistoryResult, Session } from '../api.ts';
-import type { Result, WorkOptions } from '../types.ts';
+import type { ChangeSummary, Plan, Result, WorkOptions } from '../types.ts';
 import { changeLines, planLines, receiptExit, receiptLines } from './changes.ts';
-import { type Context, need, UsageError } from './context.ts';
+import { type Context, NotAvailable, need, UsageError } from './context.ts';
 import { Exit } from './host.ts';
-import { boundariesOf, files, items, nextUndo, planOptions } from './look.ts';
+import { boundariesOf, files, items, nextUndo, planOptions, turnOfStep } from './look.ts';
 import { oneLine } from './text.ts';
 
 function asks(context: Context): boolean {
@@ -146,4 +146,59 @@ export async function restore(context: Context, boundaryId: string, paths: reado
   screen.line(receipt.outcome === 'nothing' ? 'Nothing was restored.' : `Restored: ${receipt.restored.length}.`);
   screen.lines(receiptLines(screen, receipt));
   return receiptExit(receipt);
+}
+
+/** `revert message`: back to the files as they were when a message was complete. */
+export async function revert(context: Context, messageId: string): Promise<number> {
+  const { screen, options } = context;
+  const session = await context.session('read');
+  if (asks(context) || options.dryRun === true) {
+    const hidden = await previewRevert(context, session, messageId);
+    if (options.dryRun === true) {
+      screen.object({ available: true, dryRun: true, messageId, ...hidden });
+      return Exit.done;
+    }
+    if (!(await confirmed(context, `Revert to ${oneLine(messageId)}?`))) return Exit.failed;
+  }
+  return repeat(context, 1, (work) => session.revert({ ...work, messageId }));
+}
+
+/** What the plan to a boundary says; for a step, what its turn and those after it changed. */
+async function previewRevert(
+  context: Context,
+  session: Session,
+  messageId: string,
+): Promise<{ plan: Plan } | { turns: readonly { boundaryId: string; changes: readonly ChangeSummary[] }[] }> {
+  const { screen } = context;
+  const planned = await session.plan(messageId);
+  if (planned.available) {
+    screen.lines(planLines(screen, planned));
+    return { plan: planned };
+  }
+  const from = planned.reason === 'unknown-boundary' ? await turnOfStep(session, messageId) : null;
+  if (from === null) throw new NotAvailable(planned);
+  const turns: { boundaryId: string; changes: readonly ChangeSummary[] }[] = [];
+  for (const boundaryId of from) turns.push({ boundaryId, ...need(await session.turnChanges(boundaryId)) });
+  screen.line(`Would take back what came after step ${oneLine(messageId)} in these turns:`);
+  for (const { boundaryId, changes } of turns)
+    screen.lines([`Turn ${oneLine(boundaryId)}:`, ...changeLines(screen, changes)]);
+  return { turns };
+}
+
+/** `unrevert` */
+export async function unrevert(context: Context): Promise<number> {
+  const { screen, options } = context;
+  const session = await context.session('read');
+  if (asks(context) || options.dryRun === true) {
+    const list = await items(session, REDO_TURNS);
+    const at = list.findLastIndex((item) => item.type === 'operation' && item.kind === 'revert' && item.standing);
+    const found = at > list.findLastIndex((item) => item.type === 'boundary') ? list[at] : undefined;
+    const next = found?.type === 'operation' ? found : null;
+    if (options.dryRun === true) screen.object({ available: true, dryRun: true, unrevert: next });
+    if (next === null) screen.line('Nothing to unrevert.');
+    else screen.line(`Unrevert takes back: revert to ${oneLine(next.boundaryId)}, ${next.restored} restored.`);
+    if (options.dryRun === true) return Exit.done;
+    if (next !== null && !(await confirmed(context, 'Unrevert?'))) return Exit.failed;
+  }
+  return repeat(context, 1, (work) => session.unrevert(work));
 }

@@ -5,24 +5,24 @@
 import { stat } from 'node:fs/promises';
 import type { Capabilities, GcResult, SessionInfo, StatsResult, VerifyResult } from '../api.ts';
 import { comparePaths } from '../rel-path.ts';
-import type { BoundaryRecord, SessionRecord } from '../timeline/timeline.ts';
+import type { SessionRecord } from '../timeline/timeline.ts';
 import type { Hash, RelPath, Version, WorkOptions } from '../types.ts';
 import { decodeVersions, encodeVersions, sameVersion } from '../wire.ts';
 import type { Engine } from './engine.ts';
 import { foldNobodys } from './fold.ts';
 import { folderBytes } from './folder-bytes.ts';
 import { observe } from './observe.ts';
-
-const DAY_MS = 24 * 60 * 60 * 1000;
+import { byAgeAndCount, overBytes } from './retention.ts';
 
 /** Applies retention, cuts the old end, empties the trash and drops dead blobs. */
 export async function collectGarbage(engine: Engine, work: WorkOptions): Promise<GcResult> {
   return engine.locked(async () => {
     await engine.catchUp();
-    const expired = await expireByAgeAndCount(engine);
+    const old = await byAgeAndCount(engine);
+    if (old.length > 0) await engine.timeline.expire(old);
     let swept = await sweep(engine, work);
     let freedBytes = swept.freedBytes;
-    let droppedBoundaries = expired;
+    let droppedBoundaries = old.length;
     for (;;) {
       const oldest = await overBytes(engine);
       if (oldest.length === 0) break;
@@ -33,61 +33,6 @@ export async function collectGarbage(engine: Engine, work: WorkOptions): Promise
     }
     return { freedBytes, keptBytes: swept.keptBytes, droppedBoundaries, lateWrites: swept.lateWrites };
   }, work.signal);
-}
-
-type BoundaryKey = Pick<BoundaryRecord, 'session' | 'boundaryId'>;
-
-/** Boundaries that retention may take, oldest first: not a session's newest, nor what its redo stack goes back to. */
-async function expirable(engine: Engine): Promise<BoundaryRecord[]> {
-  const live = await engine.timeline.liveBoundaries();
-  const newest = new Map<number, BoundaryRecord>();
-  for (const boundary of live) newest.set(boundary.session, boundary);
-  const floor = new Map<number, number>();
-  for (const [session, boundary] of newest) {
-    const standing = await engine.timeline.operations(session, { afterSeq: boundary.seq });
-    const named = standing.filter((o) => o.redoneBy === null && o.kind !== 'redo').map((o) => o.boundarySeq);
-    floor.set(session, Math.min(boundary.seq, ...named));
-  }
-  return live.filter((boundary) => boundary.seq < (floor.get(boundary.session) ?? 0));
-}
-
-async function expireByAgeAndCount(engine: Engine): Promise<number> {
-  const { maxAgeDays, maxBoundaries } = engine.options.retention;
-  const oldest = Date.now() - maxAgeDays * DAY_MS;
-  const candidates = await expirable(engine);
-  const old = new Set<BoundaryKey>(candidates.filter((boundary) => boundary.createdAt < oldest));
-  if (maxBoundaries !== undefined) {
-    const count = new Map<number, number>();
-    for (const boundary of await engine.timeline.liveBoundaries())
-      count.set(boundary.session, (count.get(boundary.session) ?? 0) + 1);
-    for (const boundary of candidates) {
-      const left = count.get(boundary.session) ?? 0;
-      if (left <= maxBoundaries) continue;
-      old.add(boundary);
-      count.set(boundary.session, left - 1);
-    }
-  }
-  if (old.size > 0) await engine.timeline.expire([...old]);
-  return old.size;
-}
-
-/** The oldest eighth of what may go, while history costs more than `maxBytes`. Current versions don't count. */
-async function overBytes(engine: Engine): Promise<BoundaryKey[]> {
-  const { maxBytes } = engine.options.retention;
-  const { bytes } = await engine.blobs.stats();
-  if (bytes <= maxBytes) return [];
-  const candidates = await expirable(engine);
-  if (candidates.length === 0 || bytes - (await currentBytes(engine)) <= maxBytes) return [];
-  return candidates.slice(0, Math.max(1, Math.floor(candidates.length / 8)));
-}
-
-/** Bytes before compression of what stands now: an upper bound of what the current versions cost. */
-async function currentBytes(engine: Engine): Promise<number> {
-  const paths = await engine.tree.list('' as RelPath);
-  const sizes = new Map<Hash, number>();
-  for (const version of await engine.tree.versions(paths))
-    if (version.kind === 'file') sizes.set(version.content, version.size);
-  return [...sizes.values()].reduce((sum, size) => sum + size, 0);
 }
 
 type Swept = Pick<GcResult, 'freedBytes' | 'keptBytes' | 'lateWrites'>;

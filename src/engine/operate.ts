@@ -7,33 +7,52 @@ import { join } from 'node:path';
 import type { ApplyEntry } from '../backend/backend.ts';
 import { headState, ruleSources } from '../git/context.ts';
 import { attribute } from '../model/attribution.ts';
+import { adoptCalls } from '../model/lineage.ts';
 import {
   applyEntries,
+  mergeNeeds,
   peekPaths,
   planRedo,
   planRestore,
   planUncovered,
   publicPlan,
+  redoMergeNeeds,
   redoPeekPaths,
   tokenBytes,
 } from '../model/plan.ts';
 import { buildReceipt, CALL_IS_OPEN } from '../model/receipt.ts';
 import { irreversibleCalls, marksClearedByRedo, restoreMarks, undoMarks } from '../model/turns.ts';
-import type { AttributedRow, ModelPlan, SettledReceipt, Window } from '../model/types.ts';
+import type {
+  AttributedRow,
+  MergeNeed,
+  ModelPlan,
+  RedoInput,
+  RestoreInput,
+  SettledReceipt,
+  Window,
+} from '../model/types.ts';
 import type { Append, BoundaryRecord, OperationKind, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
-import type { ConflictPolicy, Irreversible, Plan, Receipt, RelPath, WorkOptions } from '../types.ts';
+import type { ConflictPolicy, Irreversible, Plan, PlanHunk, Receipt, RelPath, WorkOptions } from '../types.ts';
 import { sameVersion } from '../wire.ts';
 import { UnavailableError } from './answers.ts';
 import type { Engine } from './engine.ts';
-import { type Observed, observeLocked } from './observe.ts';
+import { type HunkChoices, onlyHunks } from './hunks.ts';
+import { keepDisk, mergeAll } from './merge.ts';
+import { linkedMoves } from './moves.ts';
+import { type ObserveContext, type Observed, observeLocked } from './observe.ts';
 import { sameRoot } from './root.ts';
 import { attributionInput } from './rows.ts';
+import { tellOperation } from './tell.ts';
 
 export interface PlanRequest extends WorkOptions {
   readonly paths?: readonly RelPath[] | undefined;
   readonly onConflict: ConflictPolicy;
-  /** Take back only the turn in this window. */
+  /** Take back only the turn, or the call, in this window. */
   readonly window?: Window;
+  /** Changes since are merged whatever the policy. */
+  readonly keepLater?: boolean;
+  /** The caller holds the lock. */
+  readonly locked?: boolean;
 }
 
 /** A plan with what its execution needs. */
@@ -78,33 +97,50 @@ export async function refuseOpenCalls(engine: Engine, session: SessionRecord): P
   if (open.length > 0) throw new UnavailableError('calls-in-flight', CALL_IS_OPEN);
 }
 
-/** Plans a way back to a boundary. Reads the disk, writes nothing. */
+/** Plans a way back to a boundary. Reads the disk, writes nothing there; what a merge needs and makes is stored. */
 export async function draftRestore(
   engine: Engine,
   session: SessionRecord,
   boundary: BoundaryRecord,
   request: PlanRequest,
 ): Promise<Draft> {
-  const rows = attribute(await attributionInput(engine, session.id, { afterSeq: boundary.seq }));
   const window = request.window ?? { afterSeq: boundary.seq, toSeq: null };
   const windowed = request.window === undefined ? {} : { window: request.window };
-  const peeks = await engine.tree.peek(peekPaths({ rows, paths: request.paths, ...windowed }), {
-    signal: request.signal,
-  });
-  const plan = planRestore({
-    rows,
-    disk: new Map(peeks.map((peek) => [peek.path, peek])),
-    onConflict: request.onConflict,
-    paths: request.paths,
-    uncoveredInodes: uncoveredInodes(rows),
-    ...windowed,
-  });
+  const read = async (): Promise<RestoreInput> => {
+    const rows = attribute(await attributionInput(engine, session.id, { afterSeq: boundary.seq }));
+    const { paths, onConflict, keepLater, signal } = request;
+    const peeks = await engine.tree.peek(peekPaths({ rows, paths, ...windowed }), { signal });
+    const disk = new Map(peeks.map((peek) => [peek.path, peek]));
+    return { rows, disk, onConflict, keepLater, paths, uncoveredInodes: uncoveredInodes(rows), ...windowed };
+  };
+  const restore = planRestore(await withMerges(engine, { read, needs: mergeNeeds, locked: request.locked ?? false }));
+  const calls = await engine.timeline.callsBetween(window.afterSeq);
+  const lineage = await engine.timeline.lineage(session.id);
+  const plan = await linkedMoves(engine, restore);
   return {
     plan,
     token: tokenOf(plan),
-    irreversible: irreversibleCalls(await engine.timeline.callsBetween(window.afterSeq), session.id, window),
+    irreversible: irreversibleCalls(adoptCalls(calls, session.id, lineage), session.id, window),
     notes: await gitNotes(engine, boundary),
   };
+}
+
+interface Merging<T> {
+  readonly read: () => Promise<T>;
+  readonly needs: (input: T) => MergeNeed[];
+  readonly locked: boolean;
+}
+
+/** Reads a plan's input, and again once the disk's bytes are kept; with the merges that it wants. */
+async function withMerges<T extends RestoreInput | RedoInput>(
+  engine: Engine,
+  { read, needs, locked }: Merging<T>,
+): Promise<T> {
+  const first = await read();
+  const wanted = needs(first);
+  if (!(await keepDisk(engine, wanted, locked))) return { ...first, merges: await mergeAll(engine, wanted) };
+  const input = await read();
+  return { ...input, merges: await mergeAll(engine, needs(input)) };
 }
 
 function tokenOf(plan: ModelPlan): string {
@@ -131,11 +167,18 @@ async function gitNotes(engine: Engine, boundary: BoundaryRecord): Promise<strin
 }
 
 /** The plan as a caller sees it. */
-export function toPlan(boundary: BoundaryRecord, draft: Draft): Plan {
+export function toPlan(
+  boundary: BoundaryRecord,
+  draft: Draft,
+  hunks: ReadonlyMap<RelPath, readonly PlanHunk[]> = new Map(),
+): Plan {
   return {
     boundaryId: boundary.boundaryId,
     token: draft.token,
-    entries: publicPlan(draft.plan),
+    entries: publicPlan(draft.plan).map((entry) => {
+      const own = hunks.get(entry.path);
+      return own === undefined ? entry : { ...entry, hunks: own };
+    }),
     irreversible: draft.irreversible,
     uncovered: planUncovered(draft.plan),
     notes: draft.notes,
@@ -150,17 +193,22 @@ export interface OperationRequest extends WorkOptions {
   readonly draft: () => Promise<Draft>;
   /** Refuses where the token of the new draft differs. */
   readonly planToken?: string | undefined;
+  /** Of the new draft, once its token was checked: only these hunks. */
+  readonly hunks?: HunkChoices | undefined;
   /** What else lands with it, once it is known what was settled. */
   readonly effects: (
     settled: SettledReceipt,
+    context: ObserveContext,
   ) => Promise<Pick<Append, 'taken' | 'returned' | 'markUndone' | 'clearUndone'>>;
   readonly takesBack?: OperationRecord;
+  /** Recorded also where nothing was settled and nothing had to be: it is a state, not only what was written. */
+  readonly always?: boolean;
 }
 
-/** Runs in the engine's queue. Nothing is appended where nothing was settled. */
+/** Runs in the engine's queue. Nothing is appended where nothing was settled, unless `always`. */
 export async function operate(engine: Engine, session: SessionRecord, request: OperationRequest): Promise<Receipt> {
   await engine.checkRoot();
-  return engine.locked(async () => {
+  const receipt = await engine.locked(async () => {
     await engine.catchUp();
     await refuseOpenCalls(engine, session);
     const draft = await request.draft();
@@ -170,8 +218,12 @@ export async function operate(engine: Engine, session: SessionRecord, request: O
         'files changed since the plan was made; make a new plan and look at it again',
       );
     }
-    return execute(engine, session, request, draft);
+    if (request.hunks === undefined) return execute(engine, session, request, draft);
+    const plan = await onlyHunks(engine, draft.plan, request.hunks);
+    return execute(engine, session, request, { ...draft, plan });
   }, request.signal);
+  await tellOperation(engine, session, receipt);
+  return receipt;
 }
 
 async function execute(
@@ -198,7 +250,8 @@ async function execute(
     notes: draft.notes,
   });
   const touched = outcomes.filter((o) => o.status === 'done').map((o) => o.path);
-  if (settled.settled.length > 0) await append(engine, session, { request, settled, touched });
+  if (settled.settled.length + settled.partial.length > 0 || request.always === true)
+    await append(engine, session, { request, settled, touched });
   if (entries.length > 0) await engine.tree.finish(journal);
   return settled.receipt;
 }
@@ -233,8 +286,8 @@ async function append(
     only: touched,
     operation: receipt.operationId,
     durable: true,
-    effects: async () => ({
-      ...(await request.effects(settled)),
+    effects: async (context) => ({
+      ...(await request.effects(settled, context)),
       operation: {
         id: receipt.operationId,
         session: session.id,
@@ -255,7 +308,11 @@ export async function restoreTo(
   engine: Engine,
   session: SessionRecord,
   boundary: BoundaryRecord,
-  request: PlanRequest & { kind: 'restore' | 'undo'; planToken?: string | undefined },
+  request: PlanRequest & {
+    kind: 'restore' | 'undo';
+    planToken?: string | undefined;
+    hunks?: HunkChoices | undefined;
+  },
 ): Promise<Receipt> {
   return operate(engine, session, {
     kind: request.kind,
@@ -264,17 +321,24 @@ export async function restoreTo(
     signal: request.signal,
     onProgress: request.onProgress,
     planToken: request.planToken,
-    draft: () => draftRestore(engine, session, boundary, request),
-    effects: async (settled) => ({
-      taken: settled.settled,
+    hunks: request.hunks,
+    draft: () => draftRestore(engine, session, boundary, { ...request, locked: true }),
+    effects: async (settled, { seq }) => ({
+      // Hunks take back no row whole: a span that is turned around holds none, and says from where on they took parts.
+      taken: [
+        ...settled.settled,
+        ...settled.partial.map(({ path, fromSeq }) => ({ path, fromSeq: seq, toSeq: fromSeq })),
+      ],
       markUndone:
-        request.kind === 'undo'
-          ? undoMarks({ boundary, window: { afterSeq: boundary.seq, toSeq: null } }, settled.settled.length)
-          : restoreMarks(await boundariesFrom(engine, session, boundary.seq), {
-              boundarySeq: boundary.seq,
-              settledAll: settled.settledAll,
-              whole: request.paths === undefined,
-            }),
+        request.kind === 'undo' && request.window?.invocation !== undefined
+          ? []
+          : request.kind === 'undo'
+            ? undoMarks({ boundary, window: { afterSeq: boundary.seq, toSeq: null } }, settled.settled.length)
+            : restoreMarks(await boundariesFrom(engine, session, boundary.seq), {
+                boundarySeq: boundary.seq,
+                settledAll: settled.settledAll,
+                whole: request.paths === undefined && request.hunks === undefined,
+              }),
     }),
   });
 }
@@ -300,24 +364,28 @@ export async function boundariesFrom(
   }
 }
 
-/** Takes an operation of the session back. */
+/** Takes an operation of the session back. One that took nothing is taken back by saying so. */
 export async function takeBack(
   engine: Engine,
   session: SessionRecord,
   operation: OperationRecord,
-  request: WorkOptions & { onConflict: ConflictPolicy },
+  request: WorkOptions & { onConflict: ConflictPolicy; kind?: 'redo' | 'unrevert' },
 ): Promise<Receipt> {
   const { timeline } = engine;
   const draft = async (): Promise<Draft> => {
     const taken = await timeline.takenBy(operation.id);
     const rows = await timeline.rows(operation.seq - 1, operation.seq);
-    const peeks = await engine.tree.peek(redoPeekPaths(taken), { signal: request.signal });
-    const disk = new Map(peeks.map((peek) => [peek.path, peek]));
-    const plan = planRedo({ taken, rows, disk, onConflict: request.onConflict });
+    const read = async (): Promise<RedoInput> => {
+      const peeks = await engine.tree.peek(redoPeekPaths(taken), { signal: request.signal });
+      return { taken, rows, disk: new Map(peeks.map((peek) => [peek.path, peek])), onConflict: request.onConflict };
+    };
+    const redo = planRedo(await withMerges(engine, { read, needs: redoMergeNeeds, locked: true }));
+    const plan = await linkedMoves(engine, redo);
     return { plan, token: tokenOf(plan), irreversible: [], notes: [] };
   };
   return operate(engine, session, {
-    kind: 'redo',
+    kind: request.kind ?? 'redo',
+    always: (await timeline.takenBy(operation.id)).length === 0,
     boundary: { boundaryId: operation.boundaryId, seq: operation.boundarySeq },
     onConflict: request.onConflict,
     signal: request.signal,

@@ -8,12 +8,14 @@ import type { DiffResult, FileCounts, TimelineItem } from '../api.ts';
 import { TakebackError } from '../errors.ts';
 import { attribute } from '../model/attribution.ts';
 import { countChanges, summarize } from '../model/changes.ts';
+import { adoptCalls } from '../model/lineage.ts';
 import { type PatchSide, type PathPatch, patchOf } from '../model/patch.ts';
 import type { AttributedRow, Window } from '../model/types.ts';
-import type { BoundaryRecord, CallRecord, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
+import type { Ancestor, BoundaryRecord, CallRecord, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
 import type { ChangeSummary, Version } from '../types.ts';
 import type { Engine } from './engine.ts';
 import { isKept } from './export.ts';
+import { foldedMoves } from './moves.ts';
 import { observe } from './observe.ts';
 import { decodePosition, encodePosition } from './position.ts';
 import { attributionInput } from './rows.ts';
@@ -30,7 +32,7 @@ export async function diffPositions(engine: Engine, from: string, to: string | u
   await refuseUnkept(engine, [start, end]);
   const rows = await engine.timeline.rows(Math.min(start, end), Math.max(start, end));
   const changes = summarize(rows);
-  return patchFor(engine, start <= end ? changes : changes.map(reversed));
+  return patchFor(engine, await foldedMoves(engine, start <= end ? changes : changes.map(reversed)));
 }
 
 async function refuseUnkept(engine: Engine, seqs: readonly number[]): Promise<void> {
@@ -67,9 +69,11 @@ export async function patchFor(engine: Engine, changes: readonly ChangeSummary[]
   };
 }
 
-async function pathPatch(engine: Engine, change: ChangeSummary): Promise<PathPatch | null> {
+/** The patch of one change, or null where git's format has none. */
+export async function pathPatch(engine: Engine, change: ChangeSummary): Promise<PathPatch | null> {
   const [before, after] = await Promise.all([sideOf(engine, change.before), sideOf(engine, change.after)]);
-  return patchOf(change.path, before, after, { binary: { deflate: (bytes) => deflateSync(bytes), blobId } });
+  const binary = { deflate: (bytes: Uint8Array) => deflateSync(bytes), blobId };
+  return patchOf(change.path, before, after, { binary, from: change.from });
 }
 
 async function sideOf(engine: Engine, version: Version): Promise<PatchSide> {
@@ -88,7 +92,8 @@ export async function turnChanges(
   boundary: BoundaryRecord,
 ): Promise<ChangeSummary[]> {
   const next = await engine.timeline.nextBoundary(session.id, boundary.seq);
-  return summarize(await ownRows(engine, session, { afterSeq: boundary.seq, toSeq: next?.seq ?? null }));
+  const rows = await ownRows(engine, session, { afterSeq: boundary.seq, toSeq: next?.seq ?? null });
+  return foldedMoves(engine, summarize(rows));
 }
 
 async function ownRows(engine: Engine, session: SessionRecord, { afterSeq, toSeq }: Window): Promise<AttributedRow[]> {
@@ -102,7 +107,8 @@ async function ownRows(engine: Engine, session: SessionRecord, { afterSeq, toSeq
 const COUNTED_BYTES = 256 * 1024;
 const COUNTED_FILES = 200;
 
-async function countsOf(engine: Engine, changes: readonly ChangeSummary[]): Promise<FileCounts> {
+async function countsOf(engine: Engine, rows: readonly AttributedRow[]): Promise<FileCounts> {
+  const changes = await foldedMoves(engine, summarize(rows));
   const files = countChanges(changes);
   const small = ({ before, after }: ChangeSummary): boolean =>
     [before, after].every((v) => v.kind !== 'file' || v.size <= COUNTED_BYTES);
@@ -129,29 +135,31 @@ export async function timelineItems(
     limit: options.limit,
     ...(beforeSeq === undefined ? {} : { beforeSeq }),
   });
+  const lineage = await timeline.lineage(session.id);
   const items: { seq: number; item: TimelineItem }[] = [];
   for (const boundary of page) {
     const next = await timeline.nextBoundary(session.id, boundary.seq);
     const window: Window = { afterSeq: boundary.seq, toSeq: next?.seq ?? null };
-    items.push(...(await turnItems(engine, { session, boundary, window })));
+    items.push(...(await turnItems(engine, { session, lineage, boundary, window })));
   }
   return items.sort((a, b) => a.seq - b.seq).map(({ item }) => item);
 }
 
 interface TurnOf {
   readonly session: SessionRecord;
+  readonly lineage: readonly Ancestor[];
   readonly boundary: BoundaryRecord;
   readonly window: Window;
 }
 
 async function turnItems(
   engine: Engine,
-  { session, boundary, window }: TurnOf,
+  { session, lineage, boundary, window }: TurnOf,
 ): Promise<{ seq: number; item: TimelineItem }[]> {
   const { timeline } = engine;
   const rows = await ownRows(engine, session, window);
   const end = window.toSeq ?? Number.MAX_SAFE_INTEGER;
-  const calls = (await timeline.callsBetween(boundary.seq, end)).filter(
+  const calls = adoptCalls(await timeline.callsBetween(boundary.seq, end), session.id, lineage).filter(
     (c) => c.session === session.id && c.beginSeq >= boundary.seq,
   );
   const operations = (await timeline.operations(session.id, { afterSeq: boundary.seq })).filter((o) => o.seq <= end);
@@ -172,8 +180,9 @@ async function boundaryItem(
     position: encodePosition(engine.timeline.storeId, boundary.seq),
     ...(boundary.label === null ? {} : { label: boundary.label }),
     at: boundary.createdAt,
-    files: await countsOf(engine, summarize(rows)),
+    files: await countsOf(engine, rows),
     undone: boundary.undoneBy !== null,
+    reverted: boundary.undoneBy !== null && (await engine.timeline.operation(boundary.undoneBy))?.kind === 'revert',
   };
 }
 
@@ -188,7 +197,10 @@ async function callItem(engine: Engine, call: CallRecord, rows: readonly Attribu
     state: call.state,
     isError: call.isError,
     ...(call.sideEffect === null ? {} : { sideEffect: call.sideEffect }),
-    files: await countsOf(engine, summarize(rows.filter((row) => row.candidates.includes(call.invocation)))),
+    files: await countsOf(
+      engine,
+      rows.filter((row) => row.candidates.includes(call.invocation)),
+    ),
   };
 }
 
@@ -201,6 +213,6 @@ function operationItem(operation: OperationRecord): TimelineItem {
     at: operation.createdAt,
     outcome: operation.receipt.outcome,
     restored: operation.receipt.restored.length,
-    standing: operation.kind !== 'redo' && operation.redoneBy === null,
+    standing: operation.takesBack === null && operation.redoneBy === null,
   };
 }

@@ -14,10 +14,14 @@ import type { Append, CallRecord, SessionRecord } from '../timeline/timeline.ts'
 import type { CaptureResult, ChangeSummary, RelPath, SideEffect, WorkOptions } from '../types.ts';
 import { UnavailableError } from './answers.ts';
 import type { Engine } from './engine.ts';
+import { collectGarbage } from './maintain.ts';
+import { foldedMoves } from './moves.ts';
 import { type Observed, observe } from './observe.ts';
 import { boundariesFrom } from './operate.ts';
 import { encodePosition } from './position.ts';
+import { captureExpires } from './retention.ts';
 import { attributionInput } from './rows.ts';
+import { tellEnd } from './tell.ts';
 
 export interface CaptureRequest extends WorkOptions {
   readonly boundaryId: string;
@@ -55,6 +59,7 @@ export async function capture(engine: Engine, session: SessionRecord, request: C
     }),
   });
   if (observed.ingest.left > 0) readTheRest(engine);
+  applyLimits(engine);
   return {
     boundaryId: request.boundaryId,
     position: encodePosition(engine.timeline.storeId, observed.seq),
@@ -66,6 +71,16 @@ export async function capture(engine: Engine, session: SessionRecord, request: C
     problems: [...observed.scan.problems, ...observed.ingest.problems],
     tookMs: performance.now() - started,
   };
+}
+
+/** Retention, behind the capture: what comes next waits for it, and so does the engine's close. */
+function applyLimits(engine: Engine): void {
+  const apply = async (): Promise<void> => {
+    if (await captureExpires(engine)) await collectGarbage(engine, {});
+  };
+  void engine.queue.run(apply).catch((error: unknown) => {
+    engine.options.logger?.warn('retention stopped; a later capture goes on', error);
+  });
 }
 
 function duplicateBoundary(boundaryId: string): TakebackError {
@@ -255,6 +270,7 @@ export async function endCall(engine: Engine, session: SessionRecord, request: E
   } finally {
     await engine.openCalls.end(call.invocation, engine.layout.root);
   }
+  await tellEnd(engine, session, call, observed.seq);
   return {
     callId: request.callId,
     invocation: call.invocation,
@@ -271,5 +287,5 @@ async function changesOf(
   endSeq: number,
 ): Promise<readonly ChangeSummary[]> {
   const rows = attribute(await attributionInput(engine, session.id, { afterSeq: call.beginSeq, toSeq: endSeq }));
-  return summarize(rows.filter((row) => row.candidates.includes(call.invocation)));
+  return foldedMoves(engine, summarize(rows.filter((row) => row.candidates.includes(call.invocation))));
 }

@@ -1,4 +1,5 @@
 /** What the model needs to know of a range of the timeline, read in one place. */
+import { adopt } from '../model/lineage.ts';
 import type { AttributionInput } from '../model/types.ts';
 import type { RelPath } from '../types.ts';
 import type { Engine } from './engine.ts';
@@ -13,12 +14,14 @@ export interface Range {
 export async function attributionInput(engine: Engine, session: number, range: Range): Promise<AttributionInput> {
   const { timeline } = engine;
   const { afterSeq, toSeq } = range;
-  const [rows, calls, observations, operations, taken] = await Promise.all([
+  const [lineage, rows, calls, observations, operations, taken] = await Promise.all([
+    timeline.lineage(session),
     timeline.rows(afterSeq, toSeq, range.paths),
     timeline.callsBetween(afterSeq, toSeq),
     timeline.observations(afterSeq, toSeq),
     timeline.operationsAfter(afterSeq),
     timeline.taken(session, afterSeq),
   ]);
-  return { session, rows, calls, observations, operations, taken };
+  const inherited = await Promise.all(lineage.map((a) => timeline.taken(a.session, afterSeq, a.forkSeq)));
+  return adopt({ session, rows, calls, observations, operations, taken: [...inherited.flat(), ...taken] }, lineage);
 }

@@ -9,7 +9,7 @@
  * Not covered: a parent call that is missing in `calls` ends the chain of nesting there.
  */
 import { isWithin } from '../rel-path.ts';
-import type { CallRecord, TakenRecord } from '../timeline/timeline.ts';
+import type { CallRecord, OperationRecord, TakenRecord } from '../timeline/timeline.ts';
 import { type RandomId, type RelPath, type Row, RowFlag } from '../types.ts';
 import type { AttributedRow, AttributionInput, RowOwner } from './types.ts';
 
@@ -24,7 +24,7 @@ interface Context {
   readonly session: number;
   readonly moments: ReadonlyMap<number, Moment>;
   readonly calls: ReadonlyMap<number, CallRecord>;
-  readonly operationSession: ReadonlyMap<RandomId, number>;
+  readonly operations: ReadonlyMap<RandomId, OperationRecord>;
   /** Standing entries by path. */
   readonly taken: ReadonlyMap<RelPath, readonly TakenRecord[]>;
   /** By seq: the judgement of every path that no open call declared, which is the same for all of them. */
@@ -51,7 +51,7 @@ function prepare(input: AttributionInput): Context {
     session: input.session,
     moments: momentsOf(input),
     calls: new Map(input.calls.map((call) => [call.invocation, call])),
-    operationSession: new Map(input.operations.map((operation) => [operation.id, operation.session])),
+    operations: new Map(input.operations.map((operation) => [operation.id, operation])),
     taken,
     undeclared: new Map(),
   };
@@ -113,12 +113,15 @@ function nobodys(row: Row): AttributedRow {
 
 /** Rows of an operation are its session's alone, whoever had a call open. */
 function operationRow(context: Context, row: Row, operation: RandomId): AttributedRow {
-  const session = context.operationSession.get(operation);
-  if (session === undefined) return nobodys(row);
-  const own = session === context.session;
+  const record = context.operations.get(operation);
+  if (record === undefined) return nobodys(row);
+  const own = record.session === context.session;
   // A redo or unrevert takes nothing itself, and what it gave back is marked as returned: neither stands.
-  const standing = own && (context.taken.get(row.path) ?? []).some((record) => record.operation === operation);
-  return { ...nobodys(row), owner: own ? 'own' : 'other', operation, standing };
+  const taken = own ? (context.taken.get(row.path) ?? []).filter((t) => t.operation === operation) : [];
+  const attributed = { ...nobodys(row), owner: own ? ('own' as const) : ('other' as const), operation };
+  if (taken.length === 0) return { ...attributed, standing: false };
+  const reach = Math.min(...taken.flatMap((t) => [t.fromSeq, t.toSeq]));
+  return { ...attributed, standing: true, reach };
 }
 
 function isFlagged(row: Row): boolean {

@@ -3,7 +3,7 @@
  *
  * Rows of one path fold to the first `before` and the last `after`; nothing is left where these are equal. Coverage rows
  * tell of rules, not of files, and count for nothing; a late row only gives a name to bytes that were there. Moves are
- * not found here: both ends stay, as deleted and created.
+ * not found here (`moves.ts` does): both ends stay, as deleted and created.
  */
 import { comparePaths } from '../rel-path.ts';
 import { type Change, type ChangeSummary, type RelPath, RowFlag, type Version } from '../types.ts';

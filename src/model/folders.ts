@@ -11,6 +11,7 @@ import { parentOf } from '../rel-path.ts';
 import type { RelPath, Version } from '../types.ts';
 import type { PathFacts } from './facts.ts';
 import type { Decision } from './guard.ts';
+import type { Run } from './types.ts';
 import { foldersAbove } from './version.ts';
 
 /** An entry on its way to being final. */
@@ -20,6 +21,8 @@ export interface Draft {
   decision: Decision;
   /** Not asked for: it is there for what lies below it. */
   readonly carrier: boolean;
+  /** Where a merge made the target: only these rows are taken back. */
+  readonly takes?: readonly Run[];
   detail?: string;
 }
 
@@ -55,7 +58,7 @@ export function foldersOf(drafts: Drafts, test: (draft: Draft) => boolean): Set<
 
 /** It puts something at its path. */
 export function isWrite(draft: Draft): boolean {
-  return draft.decision.action === 'recreate' || draft.decision.action === 'restore';
+  return ['recreate', 'restore', 'merge'].includes(draft.decision.action);
 }
 
 /** A folder is on disk that the decision takes away. */

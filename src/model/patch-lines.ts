@@ -26,8 +26,11 @@ export function splitLines(text: string): string[] {
   return lines;
 }
 
-/** Edits in order, not touching each other. Past `timeoutMs`, one edit replaces all between the common ends. */
-export function diffLines(old: readonly string[], now: readonly string[], timeoutMs: number): Edit[] {
+/** How long to look for the smallest edits: milliseconds, or how many lines they may add and delete. */
+export type DiffLimit = { readonly timeout: number } | { readonly maxEditLength: number };
+
+/** Edits in order, not touching each other. Past the limit, one edit replaces all between the common ends. */
+export function diffLines(old: readonly string[], now: readonly string[], limit: DiffLimit): Edit[] {
   const shorter = Math.min(old.length, now.length);
   let head = 0;
   while (head < shorter && old[head] === now[head]) head++;
@@ -37,7 +40,7 @@ export function diffLines(old: readonly string[], now: readonly string[], timeou
   if (whole.oldStart === whole.oldEnd && whole.newStart === whole.newEnd) return [];
   if (whole.oldStart === whole.oldEnd || whole.newStart === whole.newEnd) return [whole];
   const middle = [old.slice(head, whole.oldEnd), now.slice(head, whole.newEnd)] as const;
-  const runs = diffArrays(...middle, { timeout: timeoutMs });
+  const runs = diffArrays(...middle, limit);
   return runs === undefined ? [whole] : editsOf(runs, head);
 }
 

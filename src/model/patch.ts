@@ -3,12 +3,13 @@
  *
  * Works on latin1 strings, one char a byte, so that a text in any encoding comes through whole. `git apply` takes each
  * patch; binary files only where the caller lends `binary` (a deflate and git's object names), else they are marked as
- * differing. Git knows no modes but the owner's execute bit. Not covered: renames, folders, and versions without bytes
+ * differing. Git knows no modes but the owner's execute bit. Not covered: copies, folders, and versions without bytes
  * (`special`, `uncovered`), which give no patch.
  */
 import { TakebackError } from '../errors.ts';
 import { encodeName } from '../rel-path.ts';
 import type { RelPath, Version } from '../types.ts';
+import { isText, similarity } from './moves.ts';
 import { binaryBody } from './patch-binary.ts';
 import { diffLines, hunksOf, splitLines } from './patch-lines.ts';
 
@@ -30,6 +31,8 @@ export interface PatchOptions {
   /** Milliseconds for the line diff; then everything between the common ends is replaced. Default 200. */
   readonly timeoutMs?: number;
   readonly binary?: BinaryTools;
+  /** The old path of a move: the patch is a rename. */
+  readonly from?: RelPath | undefined;
 }
 
 export interface PathPatch {
@@ -109,10 +112,12 @@ function gitMode(version: Extract<Version, { kind: 'file' }>): string {
 function partOf(path: RelPath, sides: { a: Blob | null; b: Blob | null }, options: PatchOptions): Part | null {
   const { a, b } = sides;
   const same = (a?.bytes ?? EMPTY).equals(b?.bytes ?? EMPTY);
-  if (a?.mode === b?.mode && same) return null;
-  const nameA = quoteName('a/', path);
+  const { from } = options;
+  if (a?.mode === b?.mode && same && from === undefined) return null;
+  const nameA = quoteName('a/', from ?? path);
   const nameB = quoteName('b/', path);
   const lines = [`diff --git ${nameA} ${nameB}`, ...modeLines(a, b)];
+  if (from !== undefined) lines.push(...renameLines(from, path, similarity(a?.bytes ?? EMPTY, b?.bytes ?? EMPTY)));
   if (options.binary !== undefined && !same) lines.push(indexLine(sides, options.binary));
   const header = `${lines.join('\n')}\n`;
   if (same) return { text: header, added: 0, deleted: 0, binary: false };
@@ -126,9 +131,9 @@ function partOf(path: RelPath, sides: { a: Blob | null; b: Blob | null }, option
   }
   const old = splitLines((a?.bytes ?? EMPTY).toString('latin1'));
   const now = splitLines((b?.bytes ?? EMPTY).toString('latin1'));
-  const edits = diffLines(old, now, options.timeoutMs ?? 200);
+  const edits = diffLines(old, now, { timeout: options.timeoutMs ?? 200 });
   // A tab ends a label with a space in it, so that nobody takes what follows the space for a date.
-  const tab = (label: string): string => (label !== '/dev/null' && path.includes(' ') ? '\t' : '');
+  const tab = (label: string): string => (label !== '/dev/null' && label.includes(' ') ? '\t' : '');
   const files = `--- ${labels.a}${tab(labels.a)}\n+++ ${labels.b}${tab(labels.b)}\n`;
   return {
     text: header + files + hunksOf(old, now, edits),
@@ -146,6 +151,10 @@ function modeLines(a: Blob | null, b: Blob | null): string[] {
   return a.mode === b.mode ? [] : [`old mode ${a.mode}`, `new mode ${b.mode}`];
 }
 
+function renameLines(from: RelPath, to: RelPath, percent: number): string[] {
+  return [`similarity index ${percent}%`, `rename from ${quoteName('', from)}`, `rename to ${quoteName('', to)}`];
+}
+
 function indexLine({ a, b }: { a: Blob | null; b: Blob | null }, tools: BinaryTools): string {
   const ids = [a, b].map((blob) => (blob === null ? null : tools.blobId(blob.bytes)));
   const zeros = '0'.repeat((ids[0] ?? ids[1] ?? '').length);
@@ -153,9 +162,8 @@ function indexLine({ a, b }: { a: Blob | null; b: Blob | null }, tools: BinaryTo
   return `index ${ids[0] ?? zeros}..${ids[1] ?? zeros}${mode}`;
 }
 
-/** Git's own rule: a NUL among the first 8,000 bytes. */
 function isBinary(blob: Blob | null): boolean {
-  return blob?.bytes.subarray(0, 8000).includes(0) ?? false;
+  return blob !== null && !isText(blob.bytes);
 }
 
 const ESCAPES: ReadonlyMap<number, string> = new Map([

@@ -2,7 +2,8 @@
  * Plans: what an operation would do, path by path, from rows and what is on disk now (DESIGN §6). Pure; never writes.
  *
  * A restore and an undo go from facts (`facts.ts`) through the guard (`guard.ts`) and the folder rules (`folders.ts`);
- * a redo takes the same way with an operation's own rows as facts. Not covered: moves and merges, which come later.
+ * a redo takes the same way with an operation's own rows as facts. What is to be merged is asked for by `mergeNeeds`, and
+ * its answers come in with the input. Which entries are a move is found by `moves.ts`, which changes nothing of what is done.
  */
 import type { ApplyEntry, Peek } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
@@ -11,8 +12,9 @@ import { ABSENT, type PlanEntry, type RelPath, type Row, type UncoveredPath } fr
 import { Writer, writeVersion } from '../wire.ts';
 import { factsByPath, type PathFacts } from './facts.ts';
 import { type Draft, type Drafts, foldersOf, isWrite, settleFolders } from './folders.ts';
-import { decide, type GuardOptions } from './guard.ts';
-import type { ModelEntry, ModelPlan, RedoInput, RestoreInput } from './types.ts';
+import { decide, type GuardOptions, wantsMerge } from './guard.ts';
+import type { Move } from './moves.ts';
+import type { MergeNeed, ModelEntry, ModelPlan, RedoInput, RestoreInput, Run } from './types.ts';
 import { describeChange, foldersAbove, hashText } from './version.ts';
 
 /** The paths that a plan of these rows must know on disk: owed ones, named ones, and the folders above them. */
@@ -51,21 +53,53 @@ export function planRestore(input: RestoreInput): ModelPlan {
   return { entries: entries.sort((a, b) => comparePaths(a.path, b.path)) };
 }
 
+/** The merges that `planRestore` of this input wants, whatever answers it has. */
+export function mergeNeeds(input: RestoreInput): MergeNeed[] {
+  const asked = input.onConflict === 'merge' || input.keepLater === true;
+  if (!asked && !input.rows.some((row) => row.standing)) return [];
+  const facts = [...factsByPath(input.rows, input.window).values()].filter(({ path }) => isNamed(path, input.paths));
+  return needsOf(facts, input.disk, input);
+}
+
+/** The same for `planRedo`. */
+export function redoMergeNeeds(input: RedoInput): MergeNeed[] {
+  return needsOf(allRedoFacts(input), input.disk, redoOptions(input));
+}
+
+function needsOf(facts: readonly PathFacts[], disk: ReadonlyMap<RelPath, Peek>, options: GuardOptions): MergeNeed[] {
+  return facts.flatMap((fact): MergeNeed[] => {
+    const peek = peekOf(fact.path, disk);
+    if (!wantsMerge(fact, peek, options)) return [];
+    return [{ path: fact.path, disk: peek.version, runs: [...fact.runs].reverse() }];
+  });
+}
+
 /** Plans to give back what an operation took: its rows, backwards. */
 export function planRedo(input: RedoInput): ModelPlan {
-  const rows = new Map(input.rows.map((row) => [row.path, row]));
   const drafts = new Map<RelPath, Draft>();
-  for (const record of input.taken) {
-    if (record.returnedBy !== null) continue;
-    const facts = redoFacts(record, rows.get(record.path), peekOf(record.path, input.disk));
-    const options = { onConflict: input.onConflict, uncoveredInodes: new Set<bigint>() };
-    drafts.set(record.path, draftOf(facts, input.disk, options));
-  }
+  for (const facts of allRedoFacts(input)) drafts.set(facts.path, draftOf(facts, input.disk, redoOptions(input)));
   return { entries: finish(drafts, input.disk).sort((a, b) => comparePaths(a.path, b.path)) };
 }
 
+function redoOptions({ onConflict, merges }: RedoInput): GuardOptions {
+  return { onConflict, merges, uncoveredInodes: new Set<bigint>() };
+}
+
+function allRedoFacts(input: RedoInput): PathFacts[] {
+  const rows = new Map(input.rows.map((row) => [row.path, row]));
+  const spans = new Map<RelPath, Span>();
+  for (const { path, fromSeq, toSeq, returnedBy } of input.taken) {
+    if (returnedBy !== null) continue;
+    const known = spans.get(path) ?? { path, fromSeq, toSeq };
+    spans.set(path, { path, fromSeq: Math.min(known.fromSeq, fromSeq), toSeq: Math.max(known.toSeq, toSeq) });
+  }
+  return [...spans.values()].map((span) => redoFacts(span, rows.get(span.path), peekOf(span.path, input.disk)));
+}
+
+type Span = Pick<RedoInput['taken'][number], 'path' | 'fromSeq' | 'toSeq'>;
+
 /** A path that the operation found as it should be has no row: there is nothing to write, only to give back. */
-function redoFacts(record: RedoInput['taken'][number], row: Row | undefined, peek: Peek): PathFacts {
+function redoFacts(record: Span, row: Row | undefined, peek: Peek): PathFacts {
   const target = row?.before ?? peek.version;
   const last = row?.after ?? peek.version;
   const folder = [target, last].every((version) => version.kind === 'dir' || version.kind === 'absent');
@@ -78,6 +112,8 @@ function redoFacts(record: RedoInput['taken'][number], row: Row | undefined, pee
     contested: false,
     incomplete: false,
     changedBetween: false,
+    rebased: false,
+    runs: [{ before: target, after: last, fromSeq: record.fromSeq, toSeq: record.toSeq }],
     sharedWindow: false,
     folder,
   };
@@ -95,7 +131,15 @@ function peekOf(path: RelPath, disk: ReadonlyMap<RelPath, Peek>): Peek {
 
 function draftOf(facts: PathFacts, disk: ReadonlyMap<RelPath, Peek>, options: GuardOptions): Draft {
   const peek = peekOf(facts.path, disk);
-  return { facts, peek, decision: decide(facts, peek, options), carrier: false };
+  const { decision, merged, detail } = decide(facts, peek, options);
+  return {
+    facts: merged === undefined ? facts : { ...facts, target: merged },
+    peek,
+    decision,
+    carrier: false,
+    ...(merged === undefined ? {} : { takes: facts.runs }),
+    ...(detail === undefined ? {} : { detail }),
+  };
 }
 
 /**
@@ -106,7 +150,7 @@ function addCarriers(drafts: Map<RelPath, Draft>, facts: ReadonlyMap<RelPath, Pa
   for (const folder of foldersOf(drafts, () => true)) {
     const fact = facts.get(folder);
     if (fact === undefined || drafts.has(folder)) continue;
-    const draft = draftOf(fact, input.disk, { ...input, onConflict: 'refuse' });
+    const draft = draftOf(fact, input.disk, { ...input, onConflict: 'refuse', keepLater: false });
     const makes = draft.decision.action === 'recreate' && fact.target.kind === 'dir';
     const removes = draft.decision.action === 'delete' && draft.peek.version.kind === 'dir';
     if (makes || removes) drafts.set(folder, { ...draft, carrier: true });
@@ -146,13 +190,19 @@ function entryOf(draft: Draft, carrying: ReadonlySet<RelPath>): ModelEntry {
     target: facts.target,
     fromSeq: facts.fromSeq,
     toSeq: facts.toSeq,
+    ...(draft.takes === undefined ? {} : { ranges: draft.takes.map(rangeOf) }),
     implicit: facts.folder && !modeOnly && carrying.has(facts.path),
     sharedWindow: facts.sharedWindow,
     ...(detail === undefined ? {} : { detail }),
   };
 }
 
-function notAttributed(path: RelPath, disk: ReadonlyMap<RelPath, Peek>): ModelEntry {
+function rangeOf({ fromSeq, toSeq }: Run): { fromSeq: number; toSeq: number } {
+  return { fromSeq, toSeq };
+}
+
+/** A path that was named and isn't owed. */
+export function notAttributed(path: RelPath, disk: ReadonlyMap<RelPath, Peek>): ModelEntry {
   const found = disk.get(path)?.version ?? ABSENT;
   return {
     path,
@@ -165,6 +215,20 @@ function notAttributed(path: RelPath, disk: ReadonlyMap<RelPath, Peek>): ModelEn
     toSeq: 0,
     implicit: false,
     sharedWindow: false,
+  };
+}
+
+/** Names in both entries of a move the other end: in the direction in which the plan moves. */
+export function linkMoves(plan: ModelPlan, moves: readonly Move[]): ModelPlan {
+  if (moves.length === 0) return plan;
+  const to = new Map(moves.map((move) => [move.from, move.to]));
+  const from = new Map(moves.map((move) => [move.to, move.from]));
+  return {
+    entries: plan.entries.map((entry) => {
+      const [movedFrom, movedTo] = [from.get(entry.path), to.get(entry.path)];
+      if (movedFrom !== undefined) return { ...entry, movedFrom };
+      return movedTo === undefined ? entry : { ...entry, movedTo };
+    }),
   };
 }
 
@@ -184,6 +248,8 @@ export function publicEntry(entry: ModelEntry): PlanEntry {
     ...(entry.reason === 'not-attributed'
       ? {}
       : { expectedHash: hashText(entry.last), foundHash: hashText(entry.expect) }),
+    ...(entry.movedFrom === undefined ? {} : { movedFrom: entry.movedFrom }),
+    ...(entry.movedTo === undefined ? {} : { movedTo: entry.movedTo }),
     ...(details.length === 0 ? {} : { detail: details.join('; ') }),
   };
 }

@@ -20,6 +20,8 @@ interface End {
   readonly place: Place;
   readonly shown: boolean;
   readonly settled: boolean;
+  /** Some hunks were written, the rest stays. */
+  readonly partial?: boolean;
   readonly wrote: boolean;
   readonly line: ReceiptEntry;
 }
@@ -52,12 +54,13 @@ export function buildReceipt(input: ReceiptInput): SettledReceipt {
   const lines = (place: Place): ReceiptEntry[] =>
     ends.filter((end) => end.place === place && end.shown).map((end) => end.line);
   const settled = ends.filter((end) => end.settled);
+  const partial = ends.filter((end) => end.partial).map(({ entry: { path, fromSeq } }) => ({ path, fromSeq }));
   const owed = ends.filter((end) => end.entry.reason !== 'not-attributed');
   const settledAll = settled.length === owed.length;
   const receipt: Receipt = {
     operationId: input.operationId,
     boundaryId: input.boundaryId,
-    outcome: settled.length === 0 ? 'nothing' : settledAll ? 'done' : 'partial',
+    outcome: outcomeOf(owed),
     restored: lines('restored'),
     refused: lines('refused'),
     skipped: lines('skipped'),
@@ -68,10 +71,19 @@ export function buildReceipt(input: ReceiptInput): SettledReceipt {
   };
   return {
     receipt,
-    settled: settled.map(({ entry }) => ({ path: entry.path, fromSeq: entry.fromSeq, toSeq: entry.toSeq })),
+    settled: settled.flatMap(({ entry }) =>
+      (entry.ranges ?? [entry]).map(({ fromSeq, toSeq }) => ({ path: entry.path, fromSeq, toSeq })),
+    ),
+    partial,
     settledAll,
     wrote: ends.some((end) => end.wrote),
   };
+}
+
+/** Hunks that were asked for and written count as done, though their path stays owed. */
+function outcomeOf(ends: readonly End[]): Receipt['outcome'] {
+  const done = ends.filter((end) => end.settled || end.partial);
+  return done.length === 0 ? 'nothing' : done.length === ends.length ? 'done' : 'partial';
 }
 
 /** Those that the plan refused, and those that turned out to be uncovered when the write came. */
@@ -101,7 +113,8 @@ function writtenEnd(entry: ModelEntry, line: ReceiptEntry, outcome: ApplyOutcome
     const note = outcome.status === 'done' ? outcome.note : 'already-matches';
     const restored = note === undefined ? line : { ...line, note };
     const wrote = outcome.status === 'done';
-    return { entry, place: 'restored', shown: !isHidden(entry), settled: true, wrote, line: restored };
+    const partial = entry.partial ?? false;
+    return { entry, place: 'restored', shown: !isHidden(entry), settled: !partial, partial, wrote, line: restored };
   }
   const place = outcome?.status === 'refused' || outcome?.status === 'skipped' ? 'refused' : 'failed';
   const fallback = place === 'refused' ? 'changed-outside-session' : 'io-error';
@@ -125,6 +138,7 @@ function writtenEnd(entry: ModelEntry, line: ReceiptEntry, outcome: ApplyOutcome
 
 export const NOTHING_TO_UNDO = 'Nothing to undo.';
 export const NOTHING_TO_REDO = 'Nothing to redo.';
+export const NOTHING_TO_UNREVERT = 'Nothing to unrevert.';
 export const CALL_IS_OPEN = 'Wait until the turn ends, then try again.';
 export const REVERT_STANDS = 'A revert stands. Run unrevert, or send a prompt, first.';
 
@@ -136,9 +150,29 @@ export function undoText(receipt: Receipt): string {
   return withKept(receipt, `Undid the last turn. Files restored: ${receipt.restored.length}.`);
 }
 
+/** What is said where one turn or call that need not be the last was taken back. */
+export function revertedText(receipt: Receipt, what: 'turn' | 'call'): string {
+  return withKept(receipt, `Undid the ${what}. Files restored: ${receipt.restored.length}.`);
+}
+
 /** What redo says. */
 export function redoText(receipt: Receipt): string {
   return withKept(receipt, 'Redid the last turn.');
+}
+
+/** What revert says. It stands also where there was no file to restore. */
+export function revertText(receipt: Receipt): string {
+  return restoredText(receipt, 'Went back to the message.');
+}
+
+/** What unrevert says. */
+export function unrevertText(receipt: Receipt): string {
+  return restoredText(receipt, 'Took the revert back.');
+}
+
+function restoredText(receipt: Receipt, success: string): string {
+  const text = `${success} Files restored: ${receipt.restored.length}.`;
+  return receipt.outcome === 'nothing' && keptPaths(receipt).length === 0 ? text : withKept(receipt, text);
 }
 
 function withKept(receipt: Receipt, success: string): string {

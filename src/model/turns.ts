@@ -40,18 +40,17 @@ export function marksClearedByRedo(boundaries: readonly BoundaryRecord[], operat
 }
 
 /**
- * Boundaries that the session's next capture makes unknown: those after the boundary of a whole restore that stands.
- * A turn that got changes of its own since then has lost its mark, and stays.
+ * Boundaries that the session's next capture makes unknown: those after the boundary of a whole restore, or the message
+ * of a revert, that stands. A turn that got changes of its own since then has lost its mark, and stays.
  */
 export function discardedAtCapture(
   boundaries: readonly BoundaryRecord[],
   operations: readonly OperationRecord[],
 ): Mark[] {
   const restores = operations.filter(
-    (operation) =>
-      operation.kind === 'restore' &&
-      operation.redoneBy === null &&
-      boundaries.some((boundary) => boundary.undoneBy === operation.id),
+    ({ id, kind, redoneBy }) =>
+      redoneBy === null &&
+      (kind === 'revert' || (kind === 'restore' && boundaries.some((boundary) => boundary.undoneBy === id))),
   );
   const falls = (boundary: BoundaryRecord): boolean =>
     boundary.undoneBy !== null && restores.some((r) => r.boundarySeq < boundary.seq && boundary.seq < r.seq);
@@ -60,8 +59,13 @@ export function discardedAtCapture(
 
 /** The session's calls in turns of the window whose effect no restore can take back. */
 export function irreversibleCalls(calls: readonly CallRecord[], session: number, window: Window): Irreversible[] {
-  return calls.flatMap(({ session: owner, callId, invocation, sideEffect, turnSeq }): Irreversible[] => {
-    const inside = turnSeq >= window.afterSeq && (window.toSeq === null || turnSeq < window.toSeq);
+  return calls.flatMap(({ session: owner, callId, invocation, sideEffect, turnSeq, beginSeq }): Irreversible[] => {
+    // A call may have begun after a position inside its turn.
+    const after = Math.max(turnSeq, beginSeq) >= window.afterSeq;
+    const inside =
+      window.invocation === undefined
+        ? after && (window.toSeq === null || turnSeq < window.toSeq)
+        : window.invocation === invocation;
     if (owner !== session || !inside) return [];
     return sideEffect === 'network' || sideEffect === 'desktop_control' ? [{ callId, invocation, sideEffect }] : [];
   });

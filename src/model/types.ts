@@ -56,6 +56,8 @@ export interface AttributedRow extends Row {
   readonly owed: boolean;
   /** A row that an operation of the session made on a path that it still holds taken back. */
   readonly standing: boolean;
+  /** Of a standing row: the first row that its operation took back of the path; an earlier one where it took parts. */
+  readonly reach?: number;
   /** Flagged so, or found by the look that closed its interrupted call. */
   readonly incomplete: boolean;
 }
@@ -66,17 +68,47 @@ export interface AttributedRow extends Row {
 export interface Window {
   readonly afterSeq: number;
   readonly toSeq: number | null;
+  /** Only those that this call may have made. */
+  readonly invocation?: number;
+}
+
+/** Rows of a path, each beginning where the one before it ended, that are taken back together. */
+export interface Run {
+  /** Before its first row. */
+  readonly before: Version;
+  /** After its last row. */
+  readonly after: Version;
+  readonly fromSeq: number;
+  readonly toSeq: number;
+}
+
+/** A path of which runs are to be taken out of what is on disk, newest first. `mergeNeeds(…): MergeNeed[]`. */
+export interface MergeNeed {
+  readonly path: RelPath;
+  readonly disk: Version;
+  readonly runs: readonly Pick<Run, 'before' | 'after'>[];
+}
+
+/** What a merge came to: the version that is to be there, or what clashed. */
+export type Merged = { readonly version: Version } | { readonly clash: string };
+
+/** How a conflict is met (DESIGN §6, the starred lines). */
+export interface Conflicts {
+  readonly onConflict: ConflictPolicy;
+  /** What came later is kept: changes since are merged, whatever the policy, and a clash is refused. */
+  readonly keepLater?: boolean | undefined;
+  /** Answers to `mergeNeeds`. A merge that lacks its answer is refused. */
+  readonly merges?: ReadonlyMap<RelPath, Merged> | undefined;
 }
 
 /** `planRestore(input: RestoreInput): ModelPlan`. */
-export interface RestoreInput {
+export interface RestoreInput extends Conflicts {
   /** All rows after the boundary (`window.afterSeq`, where a window is given), in any order. */
   readonly rows: readonly AttributedRow[];
   /** Only the turn in this window is to be taken back. */
   readonly window?: Window;
   /** What `tree.peek(peekPaths(…))` answered. */
   readonly disk: ReadonlyMap<RelPath, Peek>;
-  readonly onConflict: ConflictPolicy;
   /** Only these paths and what lies below them. */
   readonly paths?: readonly RelPath[] | undefined;
   /** Inodes that stood at an uncovered path at the boundary. */
@@ -84,14 +116,13 @@ export interface RestoreInput {
 }
 
 /** `planRedo(input: RedoInput): ModelPlan`. */
-export interface RedoInput {
+export interface RedoInput extends Conflicts {
   /** Of the operation that is taken back; returned ones are passed over. */
   readonly taken: readonly TakenRecord[];
   /** Rows of the operation's own observation. */
   readonly rows: readonly Row[];
   /** What `tree.peek(redoPeekPaths(…))` answered. */
   readonly disk: ReadonlyMap<RelPath, Peek>;
-  readonly onConflict: ConflictPolicy;
 }
 
 export interface ModelEntry {
@@ -108,11 +139,18 @@ export interface ModelEntry {
   /** Owed rows that success takes back (for a redo: gives back). Both 0 where there are none. */
   readonly fromSeq: number;
   readonly toSeq: number;
+  /** The same in parts, where rows between them stay. */
+  readonly ranges?: readonly { readonly fromSeq: number; readonly toSeq: number }[];
+  /** Only some hunks go back: the path stays owed. */
+  readonly partial?: boolean;
   /** A folder that only carries other entries: hidden unless it is refused, skipped or failed. */
   readonly implicit: boolean;
   readonly sharedWindow: boolean;
   /** What changes besides content (mode, type, link target), or what stands in the way. */
   readonly detail?: string;
+  /** The other end, where the plan moves something: to here, or away from here. */
+  readonly movedFrom?: RelPath;
+  readonly movedTo?: RelPath;
 }
 
 /** One entry a path, in the order of path bytes. */
@@ -137,6 +175,8 @@ export interface SettledReceipt {
   readonly receipt: Receipt;
   /** Written, deleted or already as wanted, with the owed rows that this takes back; ready for `Append.taken`. */
   readonly settled: readonly { readonly path: RelPath; readonly fromSeq: number; readonly toSeq: number }[];
+  /** Written in part: they stay owed, from this row on. */
+  readonly partial: readonly { readonly path: RelPath; readonly fromSeq: number }[];
   /** Every path with an owed row (or taken row, for a redo) was settled. */
   readonly settledAll: boolean;
   /** At least one path was written. */

@@ -142,7 +142,7 @@ function turnStatements({ discard, clearUndone, clearRedo }: Append): SqlStateme
   return out;
 }
 
-function sessionGuard(session: number): SqlStatement {
+export function sessionGuard(session: number): SqlStatement {
   return {
     sql: 'INSERT INTO guard (session) SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?)',
     params: [session],
@@ -229,14 +229,13 @@ function operationStatements(batch: Append, seq: number): SqlStatement[] {
   if (returned?.length) {
     if (takesBack === null)
       throw new TakebackError('ERR_INTERNAL', 'an append returns rows but takes no operation back');
-    out.push(
-      {
-        sql: 'UPDATE taken SET returned_by = ? WHERE operation = ? AND path = ? AND returned_by IS NULL',
-        many: returned.map((path) => [id, takesBack, fromPath(path)]),
-      },
-      { sql: 'UPDATE operations SET redone_by = ? WHERE id = ?', params: [id, takesBack] },
-    );
+    out.push({
+      sql: 'UPDATE taken SET returned_by = ? WHERE operation = ? AND path = ? AND returned_by IS NULL',
+      many: returned.map((path) => [id, takesBack, fromPath(path)]),
+    });
   }
+  if (takesBack !== null)
+    out.push({ sql: 'UPDATE operations SET redone_by = ? WHERE id = ?', params: [id, takesBack] });
   if (markUndone?.length) {
     out.push({
       sql: 'UPDATE boundaries SET undone_by = ? WHERE session = ? AND id = ?',

@@ -8,8 +8,8 @@ import type { SqlDriver, SqlStatement } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
 import { encodeName } from '../rel-path.ts';
 import type { Hash } from '../types.ts';
-import { faultText } from './append.ts';
-import { bytes, fromString, toInt, toText } from './records.ts';
+import { faultText, sessionGuard } from './append.ts';
+import { BOUNDARY_COLUMNS, bytes, fromString, toInt, toText } from './records.ts';
 import type { Fold } from './timeline.ts';
 
 /**
@@ -47,6 +47,8 @@ export function cutStatements(seq: number, manifest: { hash: Hash; entries: numb
         WHERE undone_by IS NOT NULL AND undone_by NOT IN (SELECT id FROM operations)`,
     },
     { sql: 'DELETE FROM rules WHERE id < (SELECT rules FROM state)' },
+    { sql: 'DELETE FROM forks WHERE fork_seq <= ?', params: [seq] },
+    ...keylessStatements(),
   ];
 }
 
@@ -86,6 +88,7 @@ export function clearStatements(): SqlStatement[] {
     { sql: 'DELETE FROM observations' },
     { sql: 'DELETE FROM rules' },
     { sql: 'DELETE FROM operations' },
+    { sql: 'DELETE FROM forks' },
     { sql: `DELETE FROM calls WHERE state <> 'open'` },
     {
       sql: 'UPDATE calls SET begin_seq = 0, turn_seq = 0, parent = (SELECT p.invocation FROM calls p WHERE p.invocation = calls.parent)',
@@ -104,19 +107,62 @@ export function expireStatements(boundaries: readonly { session: number; boundar
   ];
 }
 
-/** Attribution is computed from calls and operations: with them gone, the session's rows are nobody's. */
+/**
+ * Attribution is computed from calls and operations: with them gone, the session's rows are nobody's. What a fork
+ * inherited stays, under a session without a key, until the last fork is dropped too.
+ */
 export function dropStatements(session: number): SqlStatement[] {
   const params = [session];
   return [
-    { sql: 'UPDATE calls SET parent = NULL WHERE parent IN (SELECT invocation FROM calls WHERE session = ?)', params },
-    {
-      sql: 'UPDATE observations SET operation = NULL WHERE operation IN (SELECT id FROM operations WHERE session = ?)',
-      params,
-    },
-    { sql: 'DELETE FROM operations WHERE session = ?', params },
-    { sql: 'DELETE FROM calls WHERE session = ?', params },
     { sql: 'DELETE FROM boundaries WHERE session = ?', params },
-    { sql: 'DELETE FROM sessions WHERE id = ?', params },
+    { sql: 'UPDATE sessions SET thread = id, tenant = NULL WHERE id = ?', params },
+    ...keylessStatements(),
+  ];
+}
+
+/** Sessions that were dropped, and for each the last seq that a fork of it inherited; null where there is none. */
+const KEYLESS = `SELECT s.id, (SELECT max(fork_seq) FROM forks WHERE parent = s.id) AS kept FROM sessions s
+  WHERE typeof(s.thread) = 'integer'`;
+
+/** What no fork needs of dropped sessions goes. A fork that was dropped itself, and has none of its own, ends its parent's. */
+function keylessStatements(): SqlStatement[] {
+  const calls = `SELECT c.invocation FROM (${KEYLESS}) k JOIN calls c ON c.session = k.id AND c.begin_seq >= ifnull(k.kept, -1)`;
+  const operations = `SELECT o.id FROM (${KEYLESS}) k JOIN operations o ON o.session = k.id AND o.seq > ifnull(k.kept, -1)`;
+  return [
+    {
+      sql: `WITH RECURSIVE needed (session) AS (
+          SELECT f.session FROM forks f JOIN sessions s ON s.id = f.session WHERE typeof(s.thread) <> 'integer'
+          UNION SELECT f.parent FROM needed JOIN forks f ON f.session = needed.session
+        ) DELETE FROM forks WHERE session NOT IN (SELECT session FROM needed)`,
+    },
+    { sql: `UPDATE calls SET parent = NULL WHERE parent IN (${calls})` },
+    { sql: `UPDATE observations SET operation = NULL WHERE operation IN (${operations})` },
+    { sql: `DELETE FROM operations WHERE id IN (${operations})` },
+    { sql: `DELETE FROM calls WHERE invocation IN (${calls})` },
+    { sql: `DELETE FROM sessions WHERE typeof(thread) = 'integer' AND id NOT IN (SELECT parent FROM forks)` },
+  ];
+}
+
+/** The fork's boundaries are copies: from here on each of the two goes its own way. */
+export function forkStatements(fork: {
+  session: number;
+  parent: number;
+  atSeq: number;
+  forkSeq: number;
+}): SqlStatement[] {
+  const { session, parent, atSeq, forkSeq } = fork;
+  const copied = BOUNDARY_COLUMNS.replace('session, ', '');
+  return [
+    sessionGuard(parent),
+    {
+      sql: `INSERT INTO boundaries (session, ${copied}) SELECT ?, ${copied} FROM boundaries
+        WHERE session = ? AND seq <= ? ORDER BY ord`,
+      params: [session, parent, atSeq],
+    },
+    {
+      sql: 'INSERT INTO forks (session, parent, at_seq, fork_seq) VALUES (?, ?, ?, ?)',
+      params: [session, parent, atSeq, forkSeq],
+    },
   ];
 }
 

@@ -31,6 +31,7 @@ import {
   toText,
 } from './records.ts';
 import type {
+  Ancestor,
   BoundaryRecord,
   CallRecord,
   Head,
@@ -131,8 +132,18 @@ export class TimelineQueries {
     return this.#one(toSession, sql, [fromString(threadId), fromOptional(tenantId)]);
   }
 
+  /** Without those that were dropped and only stand for what forks inherited. */
   sessions(): Promise<SessionRecord[]> {
-    return this.#all(toSession, `SELECT ${SESSION_COLUMNS} FROM sessions ORDER BY id`);
+    const sql = `SELECT ${SESSION_COLUMNS} FROM sessions WHERE typeof(thread) <> 'integer' ORDER BY id`;
+    return this.#all(toSession, sql);
+  }
+
+  lineage(session: number): Promise<Ancestor[]> {
+    const sql = `WITH RECURSIVE up (session, seq) AS (
+        SELECT parent, fork_seq FROM forks WHERE session = ?
+        UNION ALL SELECT f.parent, min(f.fork_seq, up.seq) FROM up JOIN forks f ON f.session = up.session
+      ) SELECT session, seq FROM up`;
+    return this.#all(([id, seq]) => ({ session: toInt(id), forkSeq: toInt(seq) }), sql, [session]);
   }
 
   boundary(session: number, boundaryId: string): Promise<BoundaryRecord | null> {
@@ -174,6 +185,12 @@ export class TimelineQueries {
     return this.#one(toCall, sql, [session, fromString(callId)]);
   }
 
+  callsOfStep(session: number, stepId: string): Promise<CallRecord[]> {
+    const sql = `SELECT ${CALL_COLUMNS} FROM calls INDEXED BY calls_by_step WHERE session = ? AND step = ?
+      ORDER BY begin_seq, invocation`;
+    return this.#all(toCall, sql, [session, fromString(stepId)]);
+  }
+
   callsBetween(afterSeq: number, toSeq: number = NO_END): Promise<CallRecord[]> {
     // INDEXED BY: else SQLite walks all calls to save itself the sort.
     const calls = `SELECT ${CALL_COLUMNS} FROM calls INDEXED BY calls_by_end`;
@@ -210,12 +227,19 @@ export class TimelineQueries {
     return this.#all(toOperation, `SELECT ${OPERATION_COLUMNS} FROM operations WHERE seq > ? ORDER BY seq`, [afterSeq]);
   }
 
-  taken(session: number, afterSeq = -1): Promise<TakenRecord[]> {
-    const columns = TAKEN_COLUMNS.split(', ').map((column) => `t.${column}`);
-    const sql = `SELECT ${columns.join(', ')} FROM taken t INDEXED BY taken_by_session
-      CROSS JOIN operations o ON o.id = t.operation
-      WHERE t.session = ? AND t.to_seq > ? ORDER BY o.seq, t.path, t.from_seq`;
-    return this.#all(toTaken, sql, [session, afterSeq]);
+  /** In the order of TAKEN_COLUMNS. What was given back after `asOf` was not given back then. */
+  taken(session: number, afterSeq = -1, asOf: number = NO_END): Promise<TakenRecord[]> {
+    const columns = 't.operation, t.path, t.from_seq, t.to_seq, iif(r.seq <= ?3, t.returned_by, NULL), o.seq';
+    // Two halves, each by its own index. The second: an operation may take out rows from under later ones.
+    const sql = `SELECT ${columns} FROM taken t INDEXED BY taken_by_session
+        CROSS JOIN operations o ON o.id = t.operation LEFT JOIN operations r ON r.id = t.returned_by
+        WHERE t.session = ?1 AND t.to_seq > ?2 AND o.seq <= ?3
+      UNION ALL
+      SELECT ${columns} FROM operations o INDEXED BY operations_by_session
+        CROSS JOIN taken t ON t.operation = o.id LEFT JOIN operations r ON r.id = t.returned_by
+        WHERE o.session = ?1 AND o.seq > ?2 AND o.seq <= ?3 AND t.to_seq <= ?2
+      ORDER BY 6, 2, 3`;
+    return this.#all(toTaken, sql, [session, afterSeq, asOf]);
   }
 
   takenBy(operation: RandomId): Promise<TakenRecord[]> {

@@ -131,8 +131,23 @@ CREATE TABLE taken (
 CREATE INDEX taken_by_session ON taken (session, to_seq);
 `;
 
+/**
+ * Forks: up to `fork_seq` the parent's calls and operations are the fork's too. A session that was dropped while forks
+ * of it live stays without a key: its `thread` is its number, which no string of a host is stored as.
+ */
+const VERSION_2 = `
+CREATE TABLE forks (
+  session INTEGER PRIMARY KEY REFERENCES sessions (id),
+  parent INTEGER NOT NULL REFERENCES sessions (id),
+  at_seq INTEGER NOT NULL,
+  fork_seq INTEGER NOT NULL
+) STRICT;
+CREATE INDEX forks_by_parent ON forks (parent);
+CREATE INDEX calls_by_step ON calls (session, step) WHERE step IS NOT NULL;
+`;
+
 /** Migration n (from 1) takes a store of version n − 1 to version n. Each runs in a transaction of its own. */
-export const MIGRATIONS: readonly string[] = [VERSION_1];
+export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2];
 
 export const SCHEMA_VERSION: number = MIGRATIONS.length;
 
@@ -140,6 +155,7 @@ export const SCHEMA_VERSION: number = MIGRATIONS.length;
 export const TABLES: readonly string[] = [
   'boundaries',
   'calls',
+  'forks',
   'guard',
   'manifests',
   'meta',

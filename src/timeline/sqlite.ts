@@ -22,6 +22,7 @@ import {
   dropStatements,
   expireStatements,
   foldStatements,
+  forkStatements,
   liveHashes,
 } from './maintenance.ts';
 import { TimelineQueries, toHead } from './queries.ts';
@@ -120,6 +121,10 @@ class SqliteTimeline extends TimelineQueries implements Timeline {
     return toSession(found?.[0] ?? []);
   }
 
+  async fork(record: { session: number; parent: number; atSeq: number; forkSeq: number }): Promise<void> {
+    await this.#change('FULL', forkStatements(record));
+  }
+
   liveHashes(): Promise<Hash[]> {
     return liveHashes(this.driver);
   }
@@ -158,7 +163,12 @@ class SqliteTimeline extends TimelineQueries implements Timeline {
 
   async stats(): Promise<TimelineStats> {
     const tables = ['observations', 'rows', 'sessions', 'boundaries', 'calls', 'operations'] as const;
-    const counts = await this.driver.query(tables.map((t) => `SELECT count(*) FROM ${t}`).join(' UNION ALL '));
+    const counted = tables.map((t) =>
+      t === 'sessions'
+        ? `SELECT count(*) FROM sessions WHERE typeof(thread) <> 'integer'`
+        : `SELECT count(*) FROM ${t}`,
+    );
+    const counts = await this.driver.query(counted.join(' UNION ALL '));
     const [observations, rows, sessions, boundaries, calls, operations] = counts.map(([count]) => toInt(count)) as [
       ...[number, number, number, number, number, number],
     ];

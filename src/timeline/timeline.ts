@@ -61,6 +61,12 @@ export interface BoundaryRecord {
   readonly state: 'live' | 'discarded' | 'expired';
 }
 
+/** Rows of this session with seq ≤ forkSeq are inherited. */
+export interface Ancestor {
+  readonly session: number;
+  readonly forkSeq: number;
+}
+
 export interface CallOwner {
   readonly pid: number;
   /** Start time of the process in clock ticks since boot; 0 where it can't be told. */
@@ -110,15 +116,18 @@ export interface OperationRecord {
   readonly createdAt: number;
   readonly onConflict: ConflictPolicy;
   readonly receipt: Receipt;
-  /** For redo: the operation that it took back. */
+  /** For redo and unrevert: the operation that it took back. */
   readonly takesBack: RandomId | null;
-  /** The redo that took this one back, once it settled a path. */
+  /** The redo or unrevert that took this one back. */
   readonly redoneBy: RandomId | null;
   /** False once the session's next capture or own change cleared redo. */
   readonly redoable: boolean;
 }
 
-/** An operation took back the session's owed rows of `path` with fromSeq ≤ seq ≤ toSeq. */
+/**
+ * An operation took back the session's owed rows of `path` with fromSeq ≤ seq ≤ toSeq. Where fromSeq > toSeq it took
+ * parts of rows from `toSeq` on, and no row.
+ */
 export interface TakenRecord {
   readonly operation: RandomId;
   readonly path: RelPath;
@@ -233,6 +242,10 @@ export interface Timeline {
   ensureSession(key: { threadId: string; tenantId: string | null }): Promise<SessionRecord>;
   findSession(key: { threadId: string; tenantId: string | null }): Promise<SessionRecord | null>;
   sessions(): Promise<SessionRecord[]>;
+  /** A session, new until now, gets the parent's boundaries up to `atSeq` and inherits its calls and operations up to `forkSeq`. */
+  fork(record: { session: number; parent: number; atSeq: number; forkSeq: number }): Promise<void>;
+  /** The session that this one was forked from, that one's, and so on; empty for one that is no fork. */
+  lineage(session: number): Promise<Ancestor[]>;
 
   boundary(session: number, boundaryId: string): Promise<BoundaryRecord | null>;
   /** Newest first. Live ones only, unless `all`. */
@@ -248,6 +261,8 @@ export interface Timeline {
   openCalls(session?: number): Promise<CallRecord[]>;
   /** Newest run of that id in the session. */
   call(session: number, callId: string): Promise<CallRecord | null>;
+  /** Calls of one step of the session, in order of their begin. */
+  callsOfStep(session: number, stepId: string): Promise<CallRecord[]>;
   /** Calls of all sessions that were open at some moment after afterSeq: endSeq is null or > afterSeq; beginSeq < toSeq. */
   callsBetween(afterSeq: number, toSeq?: number): Promise<CallRecord[]>;
   nextInvocation(): Promise<number>;
@@ -257,8 +272,11 @@ export interface Timeline {
   operations(session: number, options?: { limit?: number; afterSeq?: number }): Promise<OperationRecord[]>;
   /** Operations of all sessions with seq > afterSeq, oldest first. */
   operationsAfter(afterSeq: number): Promise<OperationRecord[]>;
-  /** What a session's operations took back, with toSeq > afterSeq. Returned ones too. */
-  taken(session: number, afterSeq?: number): Promise<TakenRecord[]>;
+  /**
+   * What a session's operations took back with toSeq > afterSeq, or after that seq. Returned ones too. With `asOf`: as it
+   * stood at that seq.
+   */
+  taken(session: number, afterSeq?: number, asOf?: number): Promise<TakenRecord[]>;
   takenBy(operation: RandomId): Promise<TakenRecord[]>;
 
   /** Every content hash that rows and manifests name. */
@@ -271,7 +289,7 @@ export interface Timeline {
   clear(): Promise<void>;
   /** Marks boundaries as expired. */
   expire(boundaries: readonly { session: number; boundaryId: string }[]): Promise<void>;
-  /** Forgets a session: its boundaries, calls, operations; its rows become external. */
+  /** Forgets a session: its boundaries, calls, operations; its rows become external, but for what forks inherited. */
   dropSession(session: number): Promise<void>;
   bumpGcGeneration(): Promise<void>;
 

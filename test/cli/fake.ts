@@ -49,9 +49,9 @@ export function receipt(parts: Partial<Receipt> = {}): Receipt {
 export function boundary(
   boundaryId: string,
   at: number,
-  parts: { modified?: number; undone?: boolean } = {},
+  parts: { modified?: number; undone?: boolean; reverted?: boolean } = {},
 ): TimelineItem {
-  const { modified = 1, undone = false } = parts;
+  const { modified = 1, undone = false, reverted = false } = parts;
   return {
     type: 'boundary',
     boundaryId,
@@ -59,6 +59,7 @@ export function boundary(
     at,
     files: { created: 0, modified, deleted: 0 },
     undone,
+    reverted,
   };
 }
 
@@ -110,6 +111,8 @@ const DEFAULTS: Answers = {
   restore: async () => ({ available: true, ...receipt({ restored: [entry('a.txt', 'restore')] }) }),
   undo: async () => history({ restored: [entry('a.txt', 'restore')] }),
   redo: async () => history({ restored: [entry('a.txt', 'restore')] }),
+  revert: async () => history({ restored: [entry('a.txt', 'restore')] }),
+  unrevert: async () => history({ restored: [entry('a.txt', 'restore')] }),
   drop: async () => ({ available: true, freedBytes: 2048 }),
   diff: async () => ({
     available: true,

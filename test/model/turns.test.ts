@@ -60,6 +60,30 @@ describe('restore', () => {
   });
 });
 
+describe('revert', () => {
+  const revert = operation({ id: 'op1', kind: 'revert', boundarySeq: 10, seq: 40 });
+
+  test('makes the turns after its message unknown at the next capture, whoever had marked them', () => {
+    const hidden = [boundary('c', 30, 'op0'), boundary('b', 20, 'op1'), boundary('a', 10, 'op1')];
+    expect(ids(discardedAtCapture(hidden, [revert]))).toEqual(['c', 'b']);
+    expect(ids(discardedAtCapture([boundary('c', 30, 'op0'), boundary('a', 10)], [revert]))).toEqual(['c']);
+    expect(discardedAtCapture(hidden, [{ ...revert, redoneBy: 'op2' }])).toEqual([]);
+  });
+
+  test('to a step keeps the turn that the step lies in', () => {
+    const hidden = [boundary('c', 30, 'op1'), boundary('b', 20)];
+    expect(ids(discardedAtCapture(hidden, [{ ...revert, boundarySeq: 25 }]))).toEqual(['c']);
+  });
+
+  test('names irreversible calls that began after the position, inside its turn', () => {
+    const story = new Story();
+    story.begin(1);
+    const made = story.calls[0] as CallRecord;
+    const calls = [14, 15].map((beginSeq) => ({ ...made, beginSeq, turnSeq: 10, sideEffect: 'network' as const }));
+    expect(irreversibleCalls(calls, 1, { afterSeq: 15, toSeq: null })).toHaveLength(1);
+  });
+});
+
 test('irreversible are the session’s calls of the window’s turns that reached the network or the desktop', () => {
   const story = new Story();
   const effects: [number, number, SideEffect | null][] = [

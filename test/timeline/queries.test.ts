@@ -4,7 +4,7 @@ import type { Timeline } from '../../src/timeline/timeline.ts';
 import { absent, boundary, call, change, end, file, id, look, operation, overDrivers, recording, rel } from './kit.ts';
 
 /** Tables that grow with the turns, and their aliases. (A newest manifest is one row at the end of its table.) */
-const GROWING = /SCAN (rows|calls|boundaries|operations|taken|observations|t|o|c)\b/;
+const GROWING = /SCAN (rows|calls|boundaries|operations|taken|observations|forks|t|o|c|f|r)\b/;
 
 async function askEverything(t: Timeline, session: number): Promise<void> {
   await t.head();
@@ -30,6 +30,9 @@ async function askEverything(t: Timeline, session: number): Promise<void> {
   await t.operations(session, { limit: 2, afterSeq: 3 });
   await t.operationsAfter(3);
   await t.taken(session, 3);
+  await t.taken(session, 3, 9);
+  await t.lineage(session);
+  await t.callsOfStep(session, 's');
   await t.takenBy(id(70));
 }
 
@@ -131,6 +134,44 @@ await overDrivers('timeline queries', (world) => {
     expect((await t.observations(2, 4)).map((o) => o.seq)).toEqual([3, 4]);
     expect(await t.observation(99)).toBeNull();
     expect(await t.newestManifest()).toEqual({ seq: 1, hash: id(900), entries: 3 });
+  });
+
+  test('calls of a step come in order of their begin', async () => {
+    const { t, session, other } = await sample();
+    await t.append(look(6, { beginCall: { ...call(session, 'd', 3), stepId: 's' } }));
+    await t.append(look(7, { beginCall: { ...call(session, 'e', 4), stepId: 's' } }));
+    expect((await t.callsOfStep(session, 's')).map((c) => c.callId)).toEqual(['d', 'e']);
+    expect(await t.callsOfStep(other, 's')).toEqual([]);
+  });
+
+  test('a fork has the boundaries up to its own, and the lineage says up to where each ancestor counts', async () => {
+    const { t, session } = await sample();
+    const fork = async (threadId: string, parent: number, forkSeq: number): Promise<number> => {
+      const made = (await t.ensureSession({ threadId, tenantId: null })).id;
+      await t.fork({ session: made, parent, atSeq: 5, forkSeq });
+      return made;
+    };
+    const first = await fork('f1', session, 6);
+    await t.append(look(6));
+    const second = await fork('f2', first, 7);
+    expect((await t.boundaries(second)).map((b) => [b.session, b.boundaryId])).toEqual([[second, 'b1']]);
+    expect(await t.lineage(session)).toEqual([]);
+    expect(await t.lineage(first)).toEqual([{ session, forkSeq: 6 }]);
+    expect(await t.lineage(second)).toEqual([
+      { session: first, forkSeq: 7 },
+      { session, forkSeq: 6 },
+    ]);
+  });
+
+  test('what was taken back as of a seq leaves out what came after it', async () => {
+    const { t, session } = await sample();
+    const taken = [{ path: rel('a'), fromSeq: 3, toSeq: 3 }];
+    await t.append(look(6, { operation: operation(session, id(70)), taken }));
+    const redo = operation(session, id(71), { kind: 'redo', takesBack: id(70) });
+    await t.append(look(7, { operation: redo, returned: [rel('a')] }));
+    expect(await t.taken(session, 0, 6)).toEqual([]);
+    expect(await t.taken(session, 0, 7)).toMatchObject([{ operation: id(70), returnedBy: null }]);
+    expect(await t.taken(session, 0, 8)).toMatchObject([{ operation: id(70), returnedBy: id(71) }]);
   });
 
   test('no question scans a table that grows with the turns', async () => {

@@ -81,6 +81,21 @@ await overDrivers('timeline store', (world) => {
     expect(await driver.query('PRAGMA user_version')).toEqual([[MIGRATIONS.length]]);
   });
 
+  test('a store of the first version is brought up to date, and keeps what it holds', async () => {
+    const first = await world.open();
+    const session = (await first.ensureSession({ threadId: 't', tenantId: null })).id;
+    await first.append(look(0, { boundary: boundary(session, 'b1') }));
+    await first.close();
+    const driver = await world.driver();
+    await driver.exec('DROP TABLE forks; DROP INDEX calls_by_step; PRAGMA user_version = 1');
+    await driver.query(`UPDATE meta SET value = 1 WHERE key = 'schema_version'`);
+    await driver.close();
+    const again = await world.open();
+    expect((await again.boundaries(session)).map((b) => b.boundaryId)).toEqual(['b1']);
+    expect(await again.lineage(session)).toEqual([]);
+    expect((await again.verify()).problems).toEqual([]);
+  });
+
   test('a store of a newer version is refused, and no byte of its folder changes', async () => {
     const t = await world.open();
     await t.append(look(0));

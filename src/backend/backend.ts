@@ -69,7 +69,7 @@ export interface Segments {
     options?: WorkOptions,
   ): Promise<{ checked: number; problems: { hash?: Hash; segment: string; detail: string }[] }>;
   /**
-   * Drops every blob that isn't in `live`, and returns the space. Segments that another live process appends to are
+   * Drops every blob that isn't in `live` and was not put since the last sync, and returns the space. Segments that another live process appends to are
    * left alone; so is a segment with nothing dead. Call under the workspace's lock.
    */
   collect(live: readonly Hash[], options?: WorkOptions): Promise<{ freedBytes: number; keptBytes: number }>;

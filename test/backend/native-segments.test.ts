@@ -74,6 +74,7 @@ else {
     test('collect returns the space of dead blobs and keeps the living ones', async () => {
       const live = await segments.put(Buffer.from('live'));
       const dead = await segments.put(Buffer.from('dead'));
+      await segments.sync();
       const before = (await segments.stats()).bytes;
       const { freedBytes, keptBytes } = await segments.collect([live]);
       expect(freedBytes).toBe(60);

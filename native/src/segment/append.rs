@@ -37,6 +37,7 @@ impl SegmentStore {
     pub fn put(&self, bytes: &[u8]) -> Result<Put> {
         self.open_check()?;
         let hash = self.hash(bytes);
+        self.unsettled().push(hash);
         if self.is_stored(&hash, bytes)? {
             return Ok(Put {
                 hash,
@@ -167,6 +168,19 @@ impl SegmentStore {
 
     /// Makes all that was appended, or found stored, durable.
     pub fn sync(&self) -> Result<()> {
+        let settled = std::mem::take(&mut *self.unsettled());
+        let synced = self.sync_all();
+        if synced.is_err() {
+            self.unsettled().extend(settled);
+        }
+        synced
+    }
+
+    pub(super) fn unsettled(&self) -> MutexGuard<'_, Vec<Hash>> {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sync_all(&self) -> Result<()> {
         for segment in self.snapshot() {
             match segment.sync(&self.files) {
                 Ok(false) => {}

@@ -2,7 +2,8 @@
 //!
 //! Old files go only after what was saved from them is synced. A segment whose writer lives, whose name says no
 //! writer, or that holds a living blob which can't be read, stays. While a segment is being collected, `put` relies on
-//! none of its blobs. Call under the workspace's lock, with every hash that rows and manifests name.
+//! none of its blobs. Call under the workspace's lock, with every hash that rows and manifests name; what was put
+//! since the last sync, which a row may be about to name, is kept without.
 
 use std::collections::HashSet;
 use std::io;
@@ -30,7 +31,7 @@ pub struct Collected {
 impl SegmentStore {
     pub fn collect(&self, live: &[Hash], work: &Work) -> Result<Collected> {
         self.open_check()?;
-        let live: HashSet<Hash> = live.iter().copied().collect();
+        let live: HashSet<Hash> = live.iter().chain(self.unsettled().iter()).copied().collect();
         // The own segment becomes one of the old ones.
         self.seal()?;
         self.refresh()?;

@@ -71,6 +71,8 @@ pub struct SegmentStore {
     files: OpenFiles,
     segments: RwLock<Vec<Arc<Segment>>>,
     own: Mutex<Option<Own>>,
+    /// Put, or found stored, since the last sync: no row can name them yet, and `collect` keeps them.
+    unsettled: Mutex<Vec<Hash>>,
     closed: AtomicBool,
     /// A segment was made, removed or first relied upon since the folder was last synced.
     dir_dirty: AtomicBool,
@@ -119,6 +121,7 @@ impl SegmentStore {
             files: OpenFiles::default(),
             segments: RwLock::default(),
             own: Mutex::default(),
+            unsettled: Mutex::default(),
             closed: AtomicBool::new(false),
             dir_dirty: AtomicBool::new(false),
         };

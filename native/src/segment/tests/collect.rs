@@ -15,6 +15,7 @@ fn collect_drops_what_is_dead_and_keeps_what_lives() {
     orphan(&dir);
     let second = store(&dir);
     let mine = second.put(b"mine, dead").unwrap().hash;
+    second.sync().unwrap();
     let before = second.stats().bytes;
     let live = &hashes[..50];
     let collected = second.collect(live, &Work::default()).unwrap();
@@ -99,6 +100,7 @@ fn a_cancelled_collect_loses_nothing() {
     let first = store(&dir);
     let hash = first.put(b"kept").unwrap().hash;
     first.put(b"dead").unwrap();
+    first.sync().unwrap();
     let work = Work::default();
     work.cancel.cancel();
     assert_eq!(first.collect(&[hash], &work).unwrap_err().code, Code::Cancelled);

@@ -12,7 +12,7 @@ import { contents } from '../kit/tree.ts';
 
 const SLOW = process.env.TAKEBACK_SLOW === '1';
 const RUNS = SLOW ? 2000 : 60;
-const STEPS = 14;
+const STEPS = 10;
 const seed = Number(process.env.TAKEBACK_SEED ?? 0x7ab);
 
 describe.skipIf(availableBackends.length < 2)('native and portable', () => {
@@ -28,7 +28,7 @@ describe.skipIf(availableBackends.length < 2)('native and portable', () => {
     try {
       await fc.assert(
         fc.asyncProperty(steps({ foreign: true, max: STEPS }), (sequence) => compare(actors, sequence)),
-        { numRuns: RUNS, seed, interruptAfterTimeLimit: SLOW ? 3_000_000 : 100_000, markInterruptAsFailure: false },
+        { numRuns: RUNS, seed, interruptAfterTimeLimit: SLOW ? 3_000_000 : 60_000, markInterruptAsFailure: false },
       );
       for (const actor of actors) expect(got(await actor.workspace.verify())).toMatchObject({ ok: true, problems: [] });
     } finally {

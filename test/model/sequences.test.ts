@@ -12,7 +12,7 @@ import { got } from '../kit/story.ts';
 
 const SLOW = process.env.TAKEBACK_SLOW === '1';
 const RUNS = SLOW ? 5000 : 100;
-const LIMIT_MS = SLOW ? 3_000_000 : 40_000;
+const LIMIT_MS = SLOW ? 3_000_000 : 20_000;
 const seed = Number(process.env.TAKEBACK_SEED ?? 20261130);
 
 describeBackends('sequences', (kind) => {

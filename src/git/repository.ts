@@ -19,7 +19,9 @@ export type Found =
   /** No `.git`, or a folder of that name that is no repository: git looks further up. */
   | { readonly kind: 'none' }
   /** A `.git` file that leads nowhere: git stops there. */
-  | { readonly kind: 'broken' };
+  | { readonly kind: 'broken' }
+  /** The folder's names can't be looked at. */
+  | { readonly kind: 'unreadable' };
 
 function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
@@ -67,7 +69,11 @@ export function repositoryAt(folder: string): Found {
     if (commonDir === null) return { kind: stat.isDirectory() ? 'none' : 'broken' };
     return { kind: 'repository', repository: { top: folder, gitDir, commonDir } };
   } catch {
-    return { kind: lstatSync(dotGit, { throwIfNoEntry: false })?.isFile() === true ? 'broken' : 'none' };
+    try {
+      return { kind: lstatSync(dotGit, { throwIfNoEntry: false })?.isFile() === true ? 'broken' : 'none' };
+    } catch {
+      return { kind: 'unreadable' };
+    }
   }
 }
 
@@ -78,7 +84,7 @@ export function findRepository(root: string): Repository | null {
     if (statSync(folder, { throwIfNoEntry: false })?.dev !== device) return null;
     const found = repositoryAt(folder);
     if (found.kind === 'repository') return found.repository;
-    if (found.kind === 'broken' || isGitDir(folder)) return null;
+    if (found.kind !== 'none' || isGitDir(folder)) return null;
     if (dirname(folder) === folder) return null;
   }
 }

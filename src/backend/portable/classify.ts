@@ -209,7 +209,9 @@ export class Classifier {
     }
     if (verdict === 'ignored')
       this.#drafts.ignore(path, { node: name.node, kind: stat === null ? (name.kind ?? 'other') : kindOf(stat) });
-    else if (stat !== null) {
+    // Rules that can't be read over a name that can't be looked at: it may be ignored, but what is known is the latter.
+    else if (stat === null) return terms(0);
+    else {
       const version = uncovered('ignored', statKey(stat));
       context.set.put(path, { version, stat: statKey(stat), flags: 0, rowFlags: terms(0).rowFlags, before });
     }

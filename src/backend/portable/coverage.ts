@@ -33,8 +33,9 @@ export function foldsToGit(
   if (name === '.git') return true;
   if (name.length < 4 || !mayFoldToGit(name)) return false;
   const own = stat();
+  if (own === undefined) return false;
   const git = lstatSync(dotGit(), { bigint: true, throwIfNoEntry: false });
-  return own !== undefined && git !== undefined && git.ino === own.ino && git.dev === own.dev;
+  return git !== undefined && git.ino === own.ino && git.dev === own.dev;
 }
 
 /** An absolute path for `node:fs`: a Buffer where a name isn't UTF-8. */

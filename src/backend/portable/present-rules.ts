@@ -97,9 +97,15 @@ export class PresentRules extends Rules {
     const name = toName(folder);
     if (!name.isWellFormed()) return null;
     const found = repositoryAt(`${this.#root}/${name}`);
+    const key = `info:${folder}`;
+    if (found.kind === 'unreadable') {
+      const detail = "whether it is a git repository can't be looked at";
+      this.problems.push({ path: asRelPath(name), kind: 'unreadable-rules', detail });
+      this.#read.set(key, 'unreadable');
+      return 'unreadable';
+    }
     if (found.kind !== 'repository') return null;
     this.#gitDirs.set(folder, found.repository.gitDir);
-    const key = `info:${folder}`;
     const info = this.#file(`${found.repository.commonDir}/info/exclude`, true, { key, folder }) ?? Buffer.alloc(0);
     this.#read.set(key, info);
     return info;

@@ -97,10 +97,13 @@ function peekLeaf(hand: Hand, path: RelPath, { folder, isSecret }: { folder: Fol
   return version.kind === 'dir' ? peekFolder(hand, seen, folder) : seen;
 }
 
-/** A path whose folder can't be entered: absent, unless the reason is that we may not look. */
-function behind(path: RelPath, error: WalkError): Peek {
-  const gone = ['ENOENT', 'ENOTDIR', 'ELOOP'].includes(error.errno);
-  const reason = error.errno === 'EXDEV' ? 'mount' : 'unreadable';
+/** A path that can't be looked at: absent where its folder is not there, else uncovered. Throws what is no such fault. */
+function unseen(path: RelPath, error: unknown): Peek {
+  const errno = error instanceof WalkError ? error.errno : errnoOf(error);
+  const denied = errno === 'EACCES' || errno === 'EPERM';
+  if (!denied && !(error instanceof WalkError)) throw error;
+  const gone = errno === 'ENOENT' || errno === 'ENOTDIR' || errno === 'ELOOP';
+  const reason = errno === 'EXDEV' ? 'mount' : 'unreadable';
   const version: Version = gone ? { kind: 'absent' } : { kind: 'uncovered', reason, stat: NO_STAT };
   return { path, version, ino: 0n, nlink: 0, openForWrite: null };
 }
@@ -108,18 +111,14 @@ function behind(path: RelPath, error: WalkError): Peek {
 export function peekAt(hand: Hand, paths: readonly RelPath[], { hooks, isSecret }: PeekOptions): Peek[] {
   return paths.map((path) => {
     checkCancelled(hooks);
-    let folder: Folder;
+    let folder: Folder | undefined;
     try {
       folder = path === '' ? hand.walker.openRoot() : hand.walker.openParent(path);
+      return path === '' ? peekRoot(path, folder) : peekLeaf(hand, path, { folder, isSecret: isSecret(path) });
     } catch (error) {
-      if (error instanceof WalkError) return behind(path, error);
-      throw error;
-    }
-    try {
-      if (path === '') return peekRoot(path, folder);
-      return peekLeaf(hand, path, { folder, isSecret: isSecret(path) });
+      return unseen(path, error);
     } finally {
-      folder.close();
+      folder?.close();
     }
   });
 }

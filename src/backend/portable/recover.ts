@@ -291,6 +291,11 @@ export class Recovery {
 export function finishOperation(steps: Steps, journal: StoredJournal): void {
   for (const [index, entry] of journal.entries.entries()) {
     const temp = journal.prepared?.get(index);
-    steps.clearTemp(entry.path, entry, temp ?? (journal.prepared === null ? 'any' : entry.target));
+    try {
+      steps.clearTemp(entry.path, entry, temp ?? (journal.prepared === null ? 'any' : entry.target));
+    } catch (error) {
+      // A folder that the operation itself may have closed to us, after its temp names were cleared.
+      if (asStop(error).reason !== 'permission-denied') throw error;
+    }
   }
 }

@@ -39,7 +39,8 @@ export function unavailableOf(error: unknown): Unavailable | null {
   if (error instanceof TakebackError) {
     const reason = REASON_OF[error.code];
     if (reason !== undefined) return { available: false, reason, detail: error.message };
-    if (error.code === 'ERR_IO') return unavailableOf(error.cause) ?? fromErrno(error, error.message);
+    if (error.code === 'ERR_IO')
+      return unavailableOf(error.cause) ?? fromErrno(error, error.message) ?? ioFault(error.message);
     return null;
   }
   return fromErrno(error, error instanceof Error ? error.message : String(error));
@@ -51,6 +52,11 @@ function fromErrno(error: unknown, detail: string): Unavailable | null {
   if (PERMISSION.has(code)) return denied(detail);
   if (code === 'ENOSPC' || code === 'EDQUOT') return { available: false, reason: 'no-space', detail };
   return null;
+}
+
+/** The system failed us in a way that we have no word for: a data directory that was removed, a disk that is dying. */
+function ioFault(detail: string): Unavailable {
+  return { available: false, reason: 'data-dir-unwritable', detail: `reading or writing failed: ${detail}` };
 }
 
 function denied(detail: string): Unavailable {

@@ -5,7 +5,7 @@
  * All work goes through `queue`, one thing at a time in this process, and what writes goes through `locked`, one process
  * at a time. Whoever gets the lock ends first what a dead process left half done.
  */
-import { readdir } from 'node:fs/promises';
+import { access, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RecoveredOperation } from '../api.ts';
 import type { Backend, Position, Tree } from '../backend/backend.ts';
@@ -101,7 +101,10 @@ export class Engine {
     this.events = parts.events;
   }
 
-  /** @throws {UnavailableError} root-missing or root-changed: what is at the path isn't the folder that was opened */
+  /**
+   * @throws {UnavailableError} root-missing or root-changed: what is at the path isn't the folder that was opened;
+   *   data-dir-unwritable where the store was removed (SQLite would go on in files that nobody can reach)
+   */
   async checkRoot(): Promise<void> {
     const now = await identityOf(this.layout.root);
     if (now === null)
@@ -112,6 +115,12 @@ export class Engine {
         `another folder stands at ${this.layout.root} since it was opened. Open the workspace again.`,
       );
     }
+    await access(this.layout.journal).catch(() => {
+      throw new UnavailableError(
+        'data-dir-unwritable',
+        `the store is gone: ${this.layout.home}. What was recorded can't be taken back; open the workspace again.`,
+      );
+    });
   }
 
   /**
@@ -214,10 +223,9 @@ export class Engine {
   async close(): Promise<void> {
     this.closing.abort();
     await this.queue.idle();
-    const faults: unknown[] = [];
+    // A part that can't close cleanly (its files are gone, say) must not keep the others open, nor fail the caller's work.
     for (const part of [this.tree, this.blobs, this.timeline, this.openCalls, this.backend]) {
-      await part.close().catch((error: unknown) => faults.push(error));
+      await part.close().catch((error: unknown) => this.options.logger?.warn('a part did not close cleanly', error));
     }
-    if (faults.length > 0) throw faults[0];
   }
 }

@@ -4,7 +4,6 @@
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import type { ApplyEntry } from '../backend/backend.ts';
 import { headState, ruleSources } from '../git/context.ts';
 import { attribute } from '../model/attribution.ts';
 import { adoptCalls } from '../model/lineage.ts';
@@ -22,22 +21,24 @@ import {
 } from '../model/plan.ts';
 import { buildReceipt, CALL_IS_OPEN } from '../model/receipt.ts';
 import { irreversibleCalls, marksClearedByRedo, restoreMarks, undoMarks } from '../model/turns.ts';
-import type {
-  AttributedRow,
-  MergeNeed,
-  ModelPlan,
-  RedoInput,
-  RestoreInput,
-  SettledReceipt,
-  Window,
-} from '../model/types.ts';
+import type { MergeNeed, ModelPlan, RedoInput, RestoreInput, SettledReceipt, Window } from '../model/types.ts';
 import type { Append, BoundaryRecord, OperationKind, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
-import type { ConflictPolicy, Irreversible, Plan, PlanHunk, Receipt, RelPath, WorkOptions } from '../types.ts';
+import {
+  ABSENT,
+  type ConflictPolicy,
+  type Irreversible,
+  type Plan,
+  type PlanHunk,
+  type Receipt,
+  type RelPath,
+  type WorkOptions,
+} from '../types.ts';
 import { sameVersion } from '../wire.ts';
 import { UnavailableError } from './answers.ts';
 import type { Engine } from './engine.ts';
 import { type HunkChoices, onlyHunks } from './hunks.ts';
 import { keepDisk, mergeAll } from './merge.ts';
+import { movedInInodes } from './moved-in.ts';
 import { linkedMoves } from './moves.ts';
 import { type ObserveContext, type Observed, observeLocked } from './observe.ts';
 import { sameRoot } from './root.ts';
@@ -106,15 +107,16 @@ export async function draftRestore(
 ): Promise<Draft> {
   const window = request.window ?? { afterSeq: boundary.seq, toSeq: null };
   const windowed = request.window === undefined ? {} : { window: request.window };
+  const calls = await engine.timeline.callsBetween(window.afterSeq);
   const read = async (): Promise<RestoreInput> => {
     const rows = attribute(await attributionInput(engine, session.id, { afterSeq: boundary.seq }));
     const { paths, onConflict, keepLater, signal } = request;
     const peeks = await engine.tree.peek(peekPaths({ rows, paths, ...windowed }), { signal });
     const disk = new Map(peeks.map((peek) => [peek.path, peek]));
-    return { rows, disk, onConflict, keepLater, paths, uncoveredInodes: uncoveredInodes(rows), ...windowed };
+    const uncoveredInodes = await movedInInodes(engine, { rows, peeks, calls });
+    return { rows, disk, onConflict, keepLater, paths, uncoveredInodes, ...windowed };
   };
   const restore = planRestore(await withMerges(engine, { read, needs: mergeNeeds, locked: request.locked ?? false }));
-  const calls = await engine.timeline.callsBetween(window.afterSeq);
   const lineage = await engine.timeline.lineage(session.id);
   const plan = await linkedMoves(engine, restore);
   return {
@@ -145,17 +147,6 @@ async function withMerges<T extends RestoreInput | RedoInput>(
 
 function tokenOf(plan: ModelPlan): string {
   return createHash('sha256').update(tokenBytes(plan)).digest('hex');
-}
-
-/** Inodes that stood at an uncovered path at the boundary: of each path's first row after it. */
-function uncoveredInodes(rows: readonly AttributedRow[]): Set<bigint> {
-  const seen = new Set<RelPath>();
-  const inodes = new Set<bigint>();
-  for (const { path, before } of rows) {
-    if (before.kind === 'uncovered' && !seen.has(path)) inodes.add(before.stat.ino);
-    seen.add(path);
-  }
-  return inodes;
 }
 
 async function gitNotes(engine: Engine, boundary: BoundaryRecord): Promise<string[]> {
@@ -234,7 +225,7 @@ async function execute(
 ): Promise<Receipt> {
   const operationId = randomBytes(16).toString('hex');
   const entries = applyEntries(draft.plan);
-  await recordForeign(engine, entries);
+  await recordForeign(engine, draft.plan);
   const journal = join(engine.layout.journal, `${operationId}.journal`);
   const { trash } = engine.layout;
   const { durability } = engine.options;
@@ -256,16 +247,19 @@ async function execute(
   return settled.receipt;
 }
 
-/** What the user did to these paths since the last look is in the timeline, and its bytes in the store, before we write. */
-async function recordForeign(engine: Engine, entries: readonly ApplyEntry[]): Promise<void> {
-  const paths = entries.map((entry) => entry.path);
-  const known = await engine.tree.versions(paths);
-  const moved = entries.filter((entry, i) => {
-    const version = known[i];
-    return version !== undefined && !sameVersion(version, entry.expect);
-  });
-  if (moved.length === 0) return;
-  await observeLocked(engine, { kind: 'look', only: moved.map((entry) => entry.path), durable: true });
+/**
+ * What the user did to the planned paths since the last look, and to what lies in folders that go, is in the timeline
+ * and its bytes in the store before we write: it must not pass for a row of the operation.
+ */
+async function recordForeign(engine: Engine, { entries }: ModelPlan): Promise<void> {
+  const known = await engine.tree.versions(entries.map((entry) => entry.path));
+  const moved = new Set<RelPath>();
+  for (const [i, { path, action, expect }] of entries.entries()) {
+    if (!sameVersion(known[i] ?? ABSENT, expect)) moved.add(path);
+    if (action === 'delete' && expect.kind === 'dir')
+      for (const below of await engine.tree.list(path)) moved.add(below);
+  }
+  if (moved.size > 0) await observeLocked(engine, { kind: 'look', only: [...moved], durable: true });
 }
 
 interface Outcome {

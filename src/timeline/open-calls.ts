@@ -136,30 +136,33 @@ class SqliteOpenCalls implements OpenCalls {
   }
 }
 
-/** Bytes of a root with `/` between its parts and none at its end, so that containment is a matter of prefixes. */
+/**
+ * Bytes of a root with `/` between its parts and one at its end, so that containment is a matter of prefixes, and no
+ * key is empty (node:sqlite binds an empty blob as NULL).
+ */
 function rootKey(root: string): Buffer {
   const name = sep === '/' ? root : root.replaceAll(sep, '/');
-  return encodeName(name.replace(/\/+$/, ''));
+  return encodeName(`${name.replace(/\/+$/, '')}/`);
 }
 
 function rootName(key: Buffer): string {
-  if (key.length === 0) return '/';
-  const name = decodeName(key);
+  if (key.length === 1) return '/';
+  const name = decodeName(key.subarray(0, -1));
   return sep === '/' ? name : name.replaceAll('/', sep);
 }
 
 const SLASH = 0x2f;
 
-/** Bounds, both left out, of the keys below a root: what starts with the root and a slash. */
+/** Bounds, both left out, of the keys below a root: what starts with its key. */
 function below(key: Buffer): [Buffer, Buffer] {
-  return [Buffer.from([...key, SLASH]), Buffer.from([...key, SLASH + 1])];
+  return [key, Buffer.from([...key.subarray(0, -1), SLASH + 1])];
 }
 
-/** Keys of the roots that may contain this one. The empty key is `/`. */
+/** Keys of the roots that may contain this one. */
 function ancestors(key: Buffer): Buffer[] {
   const out: Buffer[] = [];
-  for (let at = key.lastIndexOf(SLASH); at >= 0; at = at === 0 ? -1 : key.lastIndexOf(SLASH, at - 1))
-    out.push(key.subarray(0, at));
+  for (let at = key.indexOf(SLASH); at >= 0 && at < key.length - 1; at = key.indexOf(SLASH, at + 1))
+    out.push(key.subarray(0, at + 1));
   return out;
 }
 

@@ -109,8 +109,9 @@ async function verifyChains(driver: SqlDriver, problems: TimelineProblem[]): Pro
   let rows = 0;
   let last: { path: Buffer; seq: number; after: Buffer } | undefined;
   for (;;) {
+    // node:sqlite binds an empty blob as NULL.
     const page = await driver.query(
-      `SELECT path, seq, before, after FROM rows INDEXED BY rows_by_path WHERE (path, seq) > (?, ?)
+      `SELECT path, seq, before, after FROM rows INDEXED BY rows_by_path WHERE (path, seq) > (ifnull(?, x''), ?)
         ORDER BY path, seq LIMIT ${ROWS_PER_PAGE}`,
       [last?.path ?? new Uint8Array(0), last?.seq ?? -1],
     );

@@ -116,3 +116,16 @@ test('in a folder without its x bit a call’s scan keeps known versions, names 
   expect(readFileSync(join(story.space.root, 'b/new'), 'utf8')).toBe('n\n');
   expect(readFileSync(join(story.space.root, 'f'), 'utf8')).toBe('1\n');
 });
+
+test('a boundary keeps the rules of a folder that it can’t look at', async () => {
+  await using story = await Story.begin('portable', "git init -q; mkdir -p a/b; echo '*.log' >a/b/.gitignore");
+  const session = story.session();
+  got(await session.capture('m0'));
+  story.u('chmod 600 a');
+  got(await session.capture('m1'));
+  story.u('chmod 755 a');
+  got(await session.beginCall('c', { tool: 'bash' }));
+  story.u('rm a/b/.gitignore; echo l >a/b/x.log');
+  const ended = got(await session.endCall('c'));
+  expect(ended.changes.map(({ path, kind }) => `${kind} ${path}`)).toEqual(['deleted a/b/.gitignore']);
+});

@@ -19,37 +19,46 @@ describeBackends('sequences', (kind) => {
   const check = async (
     options: { foreign: boolean; max: number },
     run: (actor: Actor, sequence: Step[]) => Promise<void>,
-  ) => {
+  ): Promise<number> => {
+    let ran = 0;
     const actor = await Actor.open({ kinds: [kind] });
+    const end = performance.now() + LIMIT_MS;
     try {
       await fc.assert(
-        fc.asyncProperty(steps(options), (sequence) => run(actor, sequence)),
-        { numRuns: RUNS / 2, seed, interruptAfterTimeLimit: LIMIT_MS, markInterruptAsFailure: false },
+        fc.asyncProperty(steps(options), async (sequence) => {
+          // fast-check's own limit leaves the run that is under way behind, on a workspace that is closed next.
+          if (performance.now() > end) return;
+          await run(actor, sequence);
+          ran += 1;
+        }),
+        { numRuns: RUNS / 2, seed },
       );
       expect(got(await actor.workspace.verify())).toMatchObject({ ok: true, problems: [] });
     } finally {
       await actor.close();
     }
+    expect(ran, 'a slow machine runs fewer, but not none').toBeGreaterThan(9);
+    return ran;
   };
 
   test('alone, a session’s undo and restore give the tree of the boundary, and redo what was there', {
     timeout: LIMIT_MS * 4,
   }, async () => {
     let restores = 0;
-    await check({ foreign: false, max: 12 }, async (actor, sequence) => {
+    const ran = await check({ foreign: false, max: 12 }, async (actor, sequence) => {
       restores += await alone(actor, sequence);
     });
-    expect(restores, 'the sequences restore something').toBeGreaterThan(RUNS / 4);
+    expect(restores, 'the sequences restore something').toBeGreaterThan(ran / 2);
   });
 
   test('among foreign edits, nothing of others is touched, and what is said is what was done', {
     timeout: LIMIT_MS * 4,
   }, async () => {
     let restores = 0;
-    await check({ foreign: true, max: 14 }, async (actor, sequence) => {
+    const ran = await check({ foreign: true, max: 14 }, async (actor, sequence) => {
       restores += await among(actor, sequence);
     });
-    expect(restores, 'the sequences restore something').toBeGreaterThan(RUNS / 4);
+    expect(restores, 'the sequences restore something').toBeGreaterThan(ran / 2);
   });
 });
 

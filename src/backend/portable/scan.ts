@@ -76,8 +76,7 @@ export class Scanner {
     const { path, node } = task;
     const found = this.#names(task);
     if (found === null) {
-      this.unentered.push(path);
-      if (node !== undefined) context.countKept(node, path);
+      this.#keep(path, node);
       return;
     }
     let changed = task.changed;
@@ -91,9 +90,16 @@ export class Scanner {
     for (const name of found.names) {
       context.countEntry();
       const entered = this.#classify.name(name, place);
-      if (entered !== null) this.#tasks.push({ ...entered, path: joinPath(path, name.name), node: name.node, changed });
+      const at = joinPath(path, name.name);
+      if (entered !== null) this.#tasks.push({ ...entered, path: at, node: name.node, changed });
+      else if (name.stat === 'unreadable' && name.node !== undefined) this.#keep(at, name.node);
     }
     if (found.read && node !== undefined) this.#missing(task, found.names);
+  }
+
+  #keep(path: RelPath, node: Node | undefined): void {
+    this.unentered.push(path);
+    if (node !== undefined) this.#context.countKept(node, path);
   }
 
   /** Whether a folder's own rules are the frozen ones. In a folder that rules hide its own don't matter. */

@@ -18,7 +18,7 @@ use crate::ignore::names::base_name;
 use crate::index::{Entry, NodeId, flag, kind};
 use crate::rules::Inside;
 use crate::scan::sys::Names;
-use crate::wire::{ProblemKind, Reason, RelPath, StatKey, Version, row_flag};
+use crate::wire::{FileKind, ProblemKind, Reason, RelPath, StatKey, Version, row_flag};
 
 /// A folder to visit.
 pub(crate) struct Task {
@@ -320,7 +320,7 @@ impl Scan<'_> {
         };
         local.counters.stat_calls += 1;
         match stat_bytes(parent.as_fd(), base_name(&task.path)) {
-            Ok(stat) if stat.kind == crate::wire::FileKind::Dir => {
+            Ok(stat) if stat.kind == FileKind::Dir => {
                 local.closed.push(task.path.clone());
                 local.problem(&task.path, ProblemKind::UnreadableDir, error);
                 self.record(
@@ -339,11 +339,20 @@ impl Scan<'_> {
                 });
                 self.leaf(local, &here, (task.path, stat), before);
             }
-            Err(Errno::NOENT) => match task.node {
+            Err(Errno::NOENT | Errno::NOTDIR) => match task.node {
                 Some(node) => self.confirm_gone(local, &here, &[node]),
                 None => local.problem(&task.path, ProblemKind::Vanished, "it was there and is gone"),
             },
-            Err(error) => local.problem(&task.path, ProblemKind::UnreadableDir, error),
+            Err(error) => {
+                local.closed.push(task.path.clone());
+                local.problem(&task.path, ProblemKind::UnreadableDir, error);
+                // What is known keeps its version.
+                if !task.node.is_some_and(|node| self.index.entry(node).is_known()) {
+                    let stat = StatKey::unseen(FileKind::Dir);
+                    let entry = Entry::uncovered(Reason::Unreadable, stat);
+                    self.record(local, &task, entry.with(task.marks));
+                }
+            }
         }
         Ok(())
     }

@@ -35,9 +35,9 @@ impl Scan<'_> {
         }
         let seen = match listed {
             Some(_) => None,
-            None => self.stat(local, here, name, &path),
+            None => self.stat(local, here, (name, listed), &path),
         };
-        let Some(file_kind) = listed.or(seen.map(|stat| stat.kind)) else {
+        let Some(file_kind) = listed.or(seen.map(|seen| seen.stat.kind)) else {
             return;
         };
         let secret = self.is_secret_file(&path, file_kind) && here.ctx.inside == Inside::No;
@@ -54,7 +54,8 @@ impl Scan<'_> {
             local.found(path, Pending::now(Entry::ignored(file_kind), Version::Absent));
             return;
         }
-        let Some(stat) = seen.or_else(|| self.stat(local, here, name, &path)) else {
+        let Some(Seen { stat, blind }) = seen.or_else(|| self.stat(local, here, (name, listed), &path))
+        else {
             return;
         };
         if let Newcomer::Covered { marks, visible_now } = verdict {
@@ -68,7 +69,10 @@ impl Scan<'_> {
                 marks,
                 visible_now,
             };
-            return self.cover(local, here, name, made);
+            return match blind {
+                true => self.cover_blind(local, here, name),
+                false => self.cover(local, here, name, made),
+            };
         }
         let hidden = Entry::uncovered(Reason::Ignored, stat);
         self.take(local, here, (path, stat, hidden), node);
@@ -85,7 +89,7 @@ impl Scan<'_> {
         if here.path.is_empty() {
             return;
         }
-        if let Some(stat) = self.stat(local, here, name, &path) {
+        if let Some(Seen { stat, .. }) = self.stat(local, here, (name, None), &path) {
             let before = self.newcomer_before(here, &stat, (node, false));
             let mut pending = Pending::now(Entry::uncovered(Reason::Git, stat), before.version);
             pending.flags = before.flags;
@@ -93,17 +97,25 @@ impl Scan<'_> {
         }
     }
 
-    fn stat(&self, local: &mut Local, here: &Here<'_>, name: &[u8], path: &[u8]) -> Option<StatKey> {
+    /// Stats a new name that its folder told of; none where it is gone by now.
+    fn stat(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (name, listed): (&[u8], Option<FileKind>),
+        path: &[u8],
+    ) -> Option<Seen> {
         local.counters.stat_calls += 1;
         match stat_bytes(here.fd, name) {
-            Ok(stat) => Some(stat),
-            Err(Errno::NOENT) => {
+            Ok(stat) => Some(Seen { stat, blind: false }),
+            Err(Errno::NOENT | Errno::NOTDIR) => {
                 local.problem(path, ProblemKind::Vanished, "it was there and is gone");
                 None
             }
             Err(error) => {
                 local.problem(path, ProblemKind::UnreadableDir, error);
-                None
+                let stat = StatKey::unseen(listed.unwrap_or(FileKind::Other));
+                Some(Seen { stat, blind: true })
             }
         }
     }
@@ -172,6 +184,15 @@ impl Scan<'_> {
         let before = self.newcomer_before(here, &stat, (node, visible_now));
         (pending.before, pending.flags) = (before.version, before.flags);
         local.found(path, pending);
+    }
+
+    /// A new name that is there and can't be looked at: never gone, and never somebody's creation later.
+    fn cover_blind(&self, local: &mut Local, here: &Here<'_>, name: NewName) {
+        let before = self.newcomer_before(here, &name.stat, (name.node, name.visible_now));
+        let entry = Entry::uncovered(Reason::Unreadable, name.stat).with(name.marks);
+        let mut pending = Pending::now(entry, before.version);
+        pending.flags = before.flags;
+        local.found(name.path, pending);
     }
 
     fn newcomer_before(
@@ -274,6 +295,14 @@ impl Scan<'_> {
     pub(super) fn view_renews(&self) -> bool {
         matches!(self.view, View::Renewed { .. })
     }
+}
+
+/// What a stat said.
+#[derive(Clone, Copy)]
+struct Seen {
+    stat: StatKey,
+    /// The name could not be looked at: of the key no more than the kind is known, if that.
+    blind: bool,
 }
 
 struct NewName {

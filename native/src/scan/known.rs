@@ -118,7 +118,7 @@ impl Scan<'_> {
         local.counters.stat_calls += 1;
         let stat = match stat_name(here.fd, self.index.c_name(child)) {
             Ok(stat) => stat,
-            Err(Errno::NOENT) => return false,
+            Err(Errno::NOENT | Errno::NOTDIR) => return false,
             Err(error) => {
                 let path = self.path_below(here.path, child);
                 local.problem(&path, ProblemKind::UnreadableDir, error);
@@ -245,13 +245,11 @@ impl Scan<'_> {
         made: &mut Vec<Task>,
     ) -> bool {
         local.counters.stat_calls += 1;
-        let stat = match stat_name(here.fd, self.index.c_name(child)) {
-            Ok(stat) => stat,
-            Err(Errno::NOENT) => return false,
-            Err(error) => {
-                local.problem(&path, ProblemKind::UnreadableDir, error);
-                return true;
-            }
+        let seen = stat_name(here.fd, self.index.c_name(child));
+        let stat = match &seen {
+            Ok(stat) => *stat,
+            Err(Errno::NOENT | Errno::NOTDIR) => return false,
+            Err(_) => StatKey::unseen(self.index.entry(child).stat.kind),
         };
         let version = match self.index.version(child) {
             Version::Absent => Entry::uncovered(Reason::Ignored, stat).version(&[]),
@@ -261,6 +259,14 @@ impl Scan<'_> {
             version,
             flags: row_flag::COVERAGE,
         };
+        if let Err(error) = seen {
+            local.problem(&path, ProblemKind::UnreadableDir, error);
+            let entry = Entry::uncovered(Reason::Unreadable, stat).with(marks);
+            let mut pending = Pending::now(entry, before.version);
+            pending.flags = before.flags;
+            local.found(path, pending);
+            return true;
+        }
         if stat.kind == FileKind::Dir && stat.dev == here.dev {
             let ctx = Ctx {
                 entering: Some(Reason::Ignored),
@@ -292,7 +298,7 @@ impl Scan<'_> {
         local.counters.stat_calls += 1;
         let now = match stat_name(here.fd, self.index.c_name(child)) {
             Ok(stat) => stat,
-            Err(Errno::NOENT) => return false,
+            Err(Errno::NOENT | Errno::NOTDIR) => return false,
             Err(_) => self.index.entry(child).stat,
         };
         let mut leaving = vec![(path, child)];

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use rustix::io::Errno;
+
 use super::folder::{Ctx, Here};
-use super::sys::{open_dir_beneath, stat_bytes, stat_open};
+use super::sys::{Names, open_dir_beneath, stat_bytes, stat_open};
 use super::{Local, Scan};
 use crate::error::Result;
 use crate::ignore::names::{base_name, parent_of};
@@ -75,9 +77,20 @@ impl Scan<'_> {
     fn fresh_if_there(&self, local: &mut Local, here: &Here<'_>, path: &[u8]) {
         let name = base_name(path);
         // A path that was never there is no problem.
-        if let Ok(stat) = stat_bytes(here.fd, name) {
-            self.fresh(local, here, (name, Some(stat.kind), None), &mut Vec::new());
-        }
+        let kind = match stat_bytes(here.fd, name) {
+            Ok(stat) => Some(stat.kind),
+            Err(Errno::NOENT | Errno::NOTDIR) => return,
+            Err(error) => {
+                // The folder can tell of a name that can't be looked at.
+                let mut names = Names::default();
+                match names.read(here.fd) {
+                    Ok(()) if !names.has(name) => return,
+                    Ok(()) => None,
+                    Err(_) => return local.problem(path, ProblemKind::UnreadableDir, error),
+                }
+            }
+        };
+        self.fresh(local, here, (name, kind, None), &mut Vec::new());
     }
 
     fn is_known_folder(&self, folder: &[u8]) -> bool {

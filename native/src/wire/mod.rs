@@ -138,6 +138,21 @@ pub struct StatKey {
     pub dev: u64,
 }
 
+impl StatKey {
+    /// Of what is there but can't be looked at; no lstat answers it.
+    pub fn unseen(kind: FileKind) -> Self {
+        StatKey {
+            kind,
+            mode: 0,
+            size: 0,
+            mtime_ns: 0,
+            ctime_ns: 0,
+            ino: 0,
+            dev: 0,
+        }
+    }
+}
+
 /// What is at a path. Two are equal where their encodings are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Version {

@@ -233,3 +233,73 @@ fn a_closed_folder_keeps_what_was_known_and_its_names_come_back_flagged() {
         );
     });
 }
+
+#[test]
+fn a_name_that_a_folder_lists_and_hides_is_uncovered_and_no_creation_later() {
+    for mode in [0o444, 0o600] {
+        let mut kit = Kit::new();
+        kit.write("d/file", "user");
+        kit.write("d/sub/deep", "user");
+        unprivileged(&mut kit, |kit| {
+            chmod(kit, "d/file", 0o644);
+            chmod(kit, "d/sub/deep", 0o644);
+            chmod(kit, "d/sub", 0o755);
+            chmod(kit, "d", mode);
+            let request = kit.boundary_request();
+            let scanned = kit.scan(request);
+            let problems: Vec<_> = scanned
+                .problems
+                .iter()
+                .map(|problem| problem.path.clone())
+                .collect();
+            assert!(problems.contains(&b"d/file".to_vec()) && problems.contains(&b"d/sub".to_vec()));
+            kit.tree
+                .ingest(scanned.set, &ingest::Request::default(), &Work::default())
+                .unwrap();
+            kit.commit(scanned.set);
+            assert_eq!(kit.uncovered(), ["d/file Unreadable", "d/sub Unreadable"]);
+            assert!(kit.observe().is_empty(), "still hidden is no news");
+            chmod(kit, "d", 0o755);
+            assert_eq!(
+                kit.observe(),
+                [
+                    format!("d: dir {mode:o} => dir 755"),
+                    "d/file: (Unreadable) => file 644 4".to_string(),
+                    "d/sub: (Unreadable) => dir 755 [1]".to_string(),
+                    "d/sub/deep: (Unreadable) => file 644 4 [8]".to_string(),
+                ]
+            );
+        });
+    }
+}
+
+#[test]
+fn a_known_name_that_can_not_be_looked_at_keeps_its_version_and_a_new_one_is_uncovered() {
+    let named = only(&["d/known", "d/sub/deep", "d/new", "d/none"]);
+    // Within a turn the folder's rules are read by its path, which fails: they could hide the name.
+    for (request, reason) in [
+        (None, "Unreadable"),
+        (Some(Request::default()), "Ignored"),
+        (Some(named), "Ignored"),
+    ] {
+        let mut kit = Kit::new();
+        kit.write("d/known", "1");
+        kit.write("d/sub/deep", "1");
+        unprivileged(&mut kit, |kit| {
+            chmod(kit, "d", 0o755);
+            kit.boundary();
+            kit.write("d/new", "12");
+            chmod(kit, "d/new", 0o644);
+            chmod(kit, "d", 0o444);
+            let request = request.unwrap_or_else(|| kit.boundary_request());
+            let mut seen = shown(&kit.observe_with(request));
+            seen.retain(|line| !line.starts_with("d: "));
+            assert_eq!(seen, [format!("d/new: absent => ({reason})")]);
+            assert_eq!(kit.list(), ["d", "d/known", "d/new", "d/sub", "d/sub/deep"]);
+            chmod(kit, "d", 0o755);
+            let entered = format!("d/new: ({reason}) => file 644 2");
+            let back = kit.boundary();
+            assert!(back.iter().any(|line| line.starts_with(&entered)), "{back:?}");
+        });
+    }
+}

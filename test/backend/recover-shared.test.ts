@@ -1,4 +1,4 @@
-/** The portable backend ends what the native one began: one journal format, one trash, one store. */
+/** Each backend ends what the other began: one journal format, one trash, one store. */
 import { mkdirSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -6,10 +6,13 @@ import type { ApplyEntry, Tree } from '../../src/backend/backend.ts';
 import { loadAddon } from '../../src/backend/load-addon.ts';
 import { NativeBackend } from '../../src/backend/native.ts';
 import type { RelPath, Version } from '../../src/types.ts';
-import { Bench, type Layout, OPERATION, quiet } from './hands-kit.ts';
+import { Bench, type Layout, OPERATION, quiet, stepping } from './hands-kit.ts';
 
 const ABSENT: Version = { kind: 'absent' };
 const loaded = loadAddon();
+
+/** No system error: nothing of ours catches it. */
+class Killed extends Error {}
 
 const OLD: Layout = {
   'replace.txt': ['old', 0o640],
@@ -63,6 +66,39 @@ if ('missing' in loaded) test.skip('shared recovery: skipped, the addon is not b
 else {
   const backend = new NativeBackend(loaded.addon);
 
+  describe('the native backend ends what the portable one began', () => {
+    for (const mode of ['rollback', 'complete'] as const) {
+      test(mode, async () => {
+        using made = await Bench.make(OLD);
+        made.apply(entriesOf(made));
+        const wanted = made.snapshot();
+        for (let step = 3, going = true; going; step += 2) {
+          using bench = await Bench.make(OLD);
+          const before = bench.snapshot();
+          const entries = entriesOf(bench);
+          bench.hands = bench.open(
+            stepping((at, when) => {
+              if (at === step && when === 'after') throw new Killed();
+            }),
+          );
+          try {
+            bench.apply(entries);
+            going = false;
+          } catch (error) {
+            if (!(error instanceof Killed)) throw error;
+          }
+          const { tree, close } = await nativeTree(bench, backend);
+          const { paths } = await tree.recover({ journal: bench.journal, trash: bench.trash, mode });
+          await close();
+          expect(
+            bench.snapshot(),
+            `step ${step}: ${JSON.stringify(paths.filter(({ state }) => state === 'neither'))}`,
+          ).toEqual(mode === 'rollback' ? before : wanted);
+        }
+      });
+    }
+  });
+
   describe('the portable backend ends what the native one began', () => {
     for (const mode of ['rollback', 'complete'] as const) {
       test(mode, async () => {
@@ -79,7 +115,7 @@ else {
         bench.hands.recover({ journal, trash, mode }, quiet);
         expect(bench.snapshot()).toEqual(mode === 'rollback' ? before : wanted);
         const { lateWrites, kept } = bench.hands.emptyTrash(trash);
-        expect([lateWrites, kept]).toEqual([[], 0]);
+        expect([lateWrites.map(({ hash }) => bench.segments.read(hash).toString()), kept]).toEqual([[], 0]);
         expect(readdirSync(trash)).toEqual([]);
       });
     }

@@ -12,7 +12,7 @@ import { got } from '../kit/story.ts';
 
 const SLOW = process.env.TAKEBACK_SLOW === '1';
 const RUNS = SLOW ? 5000 : 100;
-const LIMIT_MS = SLOW ? 3_000_000 : 20_000;
+const LIMIT_MS = SLOW ? 12_000_000 : 300_000;
 const seed = Number(process.env.TAKEBACK_SEED ?? 20261130);
 
 describeBackends('sequences', (kind) => {
@@ -22,12 +22,9 @@ describeBackends('sequences', (kind) => {
   ): Promise<number> => {
     let ran = 0;
     const actor = await Actor.open({ kinds: [kind] });
-    const end = performance.now() + LIMIT_MS;
     try {
       await fc.assert(
         fc.asyncProperty(steps(options), async (sequence) => {
-          // fast-check's own limit leaves the run that is under way behind, on a workspace that is closed next.
-          if (performance.now() > end) return;
           await run(actor, sequence);
           ran += 1;
         }),
@@ -37,12 +34,12 @@ describeBackends('sequences', (kind) => {
     } finally {
       await actor.close();
     }
-    expect(ran, 'a slow machine runs fewer, but not none').toBeGreaterThan(9);
+    expect(ran).toBe(RUNS / 2);
     return ran;
   };
 
   test('alone, a session’s undo and restore give the tree of the boundary, and redo what was there', {
-    timeout: LIMIT_MS * 4,
+    timeout: LIMIT_MS,
   }, async () => {
     let restores = 0;
     const ran = await check({ foreign: false, max: 12 }, async (actor, sequence) => {
@@ -52,7 +49,7 @@ describeBackends('sequences', (kind) => {
   });
 
   test('among foreign edits, nothing of others is touched, and what is said is what was done', {
-    timeout: LIMIT_MS * 4,
+    timeout: LIMIT_MS,
   }, async () => {
     let restores = 0;
     const ran = await check({ foreign: true, max: 14 }, async (actor, sequence) => {

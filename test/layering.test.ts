@@ -26,6 +26,7 @@ const ROOMS: readonly (readonly [room: string, holds: (file: string) => boolean]
   ['model', (file) => file.startsWith('model/')],
   ['engine', (file) => file.startsWith('engine/')],
   ['public', (file) => ['workspace.ts', 'session.ts', 'history.ts'].includes(file)],
+  ['hooks', (file) => file.startsWith('hooks/') || file.startsWith('tools/')],
   ['index', (file) => file === 'index.ts'],
   ['adapters', (file) => file.startsWith('adapters/')],
   ['cli', (file) => file.startsWith('cli/')],

@@ -170,6 +170,8 @@ export interface HistoryResult {
   readonly message: string;
   readonly outcome: 'done' | 'partial' | 'nothing';
   readonly receipt?: Receipt;
+  /** With `dryRun`, where there is something to do: what it would do. Its token is good for `planToken`. */
+  readonly plan?: Plan;
 }
 
 export interface BeginCallResult {
@@ -210,6 +212,10 @@ export interface Session {
    * of which hunks are left stays owed.
    */
   restore(boundaryId: string, options?: RestoreOptions): Promise<Result<Receipt>>;
+  /**
+   * `dryRun`, here and with redo and the reverts, answers the plan of what it would do, and writes nothing; `planToken` of such a
+   * plan makes it `stale-plan` where something else would be done by now.
+   */
   undo(options?: UndoOptions): Promise<Result<HistoryResult>>;
   redo(options?: RedoOptions): Promise<Result<HistoryResult>>;
   /**

@@ -186,6 +186,8 @@ export interface PlanHunk {
   readonly oldLines: number;
   readonly newStart: number;
   readonly newLines: number;
+  /** Lines on disk behind `-`, then those that would come in their place behind `+`, as a patch has them. */
+  readonly lines: readonly string[];
 }
 
 export type SideEffect =

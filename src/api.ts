@@ -32,7 +32,9 @@ import type {
   WorkOptions,
 } from './types.ts';
 
-export interface Capabilities extends Abilities {
+export interface Capabilities extends Omit<Abilities, 'tickNs'> {
+  /** Granularity of file times, nanoseconds. */
+  readonly tickNs: number;
   readonly backend: BackendKind;
   /** Why this backend runs: chosen, or what the addon's loading failed on. */
   readonly why: string;
@@ -147,7 +149,7 @@ export interface DiffResult {
   readonly files: readonly ChangeSummary[];
   /** Git-format patch; `git apply` takes it. A string in which each char is a byte is `patchBytes`' business: this is UTF-8 text. */
   readonly patch: string;
-  /** The patch as bytes: exact where a file isn't UTF-8. */
+  /** The patch as bytes: exact where a file isn't UTF-8. The one part of an answer that JSON doesn't hold well. */
   readonly patchBytes: Uint8Array;
   readonly stats: { readonly files: number; readonly linesAdded: number; readonly linesDeleted: number };
 }

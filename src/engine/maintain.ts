@@ -233,8 +233,10 @@ export async function sessionInfos(engine: Engine): Promise<SessionInfo[]> {
 }
 
 export async function capabilities(engine: Engine): Promise<Capabilities> {
+  const abilities = await engine.tree.abilities();
   return {
-    ...(await engine.tree.abilities()),
+    ...abilities,
+    tickNs: Number(abilities.tickNs),
     backend: engine.backend.kind,
     why: engine.why,
     root: engine.layout.root,

@@ -4,12 +4,12 @@
  */
 import { exactMoves, foldMoves, type Move, type MoveEnds, readForMoves, similarMoves } from '../model/moves.ts';
 import { linkMoves } from '../model/plan.ts';
-import type { ModelPlan } from '../model/types.ts';
-import type { ChangeSummary, Hash } from '../types.ts';
+import type { ModelPlan, PathChange } from '../model/types.ts';
+import type { Hash } from '../types.ts';
 import type { Engine } from './engine.ts';
 
 /** The changes with both ends of each move folded into one. */
-export async function foldedMoves(engine: Engine, changes: readonly ChangeSummary[]): Promise<ChangeSummary[]> {
+export async function foldedMoves(engine: Engine, changes: readonly PathChange[]): Promise<PathChange[]> {
   const gone = changes.filter(({ kind }) => kind === 'deleted');
   const made = changes.filter(({ kind }) => kind === 'created');
   const moves = await movesOf(engine, {

@@ -7,7 +7,7 @@ import type { BeginCallResult, EndCallResult } from '../api.ts';
 import { TakebackError } from '../errors.ts';
 import { headState, ruleSources } from '../git/context.ts';
 import { attribute } from '../model/attribution.ts';
-import { summarize } from '../model/changes.ts';
+import { publicChange, summarize } from '../model/changes.ts';
 import { discardedAtCapture } from '../model/turns.ts';
 import { currentOwner } from '../process-owner.ts';
 import type { Append, CallRecord, SessionRecord } from '../timeline/timeline.ts';
@@ -287,5 +287,6 @@ async function changesOf(
   endSeq: number,
 ): Promise<readonly ChangeSummary[]> {
   const rows = attribute(await attributionInput(engine, session.id, { afterSeq: call.beginSeq, toSeq: endSeq }));
-  return foldedMoves(engine, summarize(rows.filter((row) => row.candidates.includes(call.invocation))));
+  const own = rows.filter((row) => row.candidates.includes(call.invocation));
+  return (await foldedMoves(engine, summarize(own))).map(publicChange);
 }

@@ -10,7 +10,8 @@
  * with equal content are still found.
  */
 import { comparePaths } from '../rel-path.ts';
-import type { ChangeSummary, Hash, RelPath, Version } from '../types.ts';
+import type { Hash, RelPath, Version } from '../types.ts';
+import type { PathChange } from './types.ts';
 
 /** What is (or was) at one end of a possible move. */
 export interface MoveEnd {
@@ -278,11 +279,11 @@ export function similarity(a: Uint8Array, b: Uint8Array): number {
 }
 
 /** Folds both ends of each move into one summary, at the new path. */
-export function foldMoves(changes: readonly ChangeSummary[], moves: readonly Move[]): ChangeSummary[] {
+export function foldMoves(changes: readonly PathChange[], moves: readonly Move[]): PathChange[] {
   const sources = new Map(moves.map(({ from, to }) => [to, from]));
   const moved = new Set(moves.map(({ from }) => from));
   const byName = new Map(changes.map((change) => [change.path, change]));
-  return changes.flatMap((change): ChangeSummary[] => {
+  return changes.flatMap((change): PathChange[] => {
     if (moved.has(change.path)) return [];
     const from = sources.get(change.path);
     const source = from === undefined ? undefined : byName.get(from);

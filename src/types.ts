@@ -95,6 +95,8 @@ export interface Change {
   readonly before: Version;
   readonly after: Version;
   readonly flags: number;
+  /** It came here from there in the same observation: one inode. Only where `before` is absent. */
+  readonly movedFrom?: RelPath | undefined;
 }
 
 /** A change at its place in the timeline. */

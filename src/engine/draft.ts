@@ -64,9 +64,11 @@ export async function draftRestore(
     const uncoveredInodes = await movedInInodes(engine, { rows, peeks, calls });
     return { rows, disk, onConflict, keepLater, paths, uncoveredInodes, ...windowed };
   };
-  const restore = planRestore(await withMerges(engine, { read, needs: mergeNeeds, locked: request.locked ?? false }));
+  const input = await withMerges(engine, { read, needs: mergeNeeds, locked: request.locked ?? false });
   const lineage = await engine.timeline.lineage(session.id);
-  const plan = await linkedMoves(engine, restore);
+  const { afterSeq, toSeq } = window;
+  const within = input.rows.filter(({ seq }) => seq > afterSeq && (toSeq === null || seq <= toSeq));
+  const plan = await linkedMoves(engine, planRestore(input), within);
   return {
     plan,
     token: tokenOf(plan),
@@ -89,7 +91,7 @@ export async function draftRedo(
     return { taken, rows, disk: new Map(peeks.map((peek) => [peek.path, peek])), onConflict };
   };
   const redo = planRedo(await withMerges(engine, { read, needs: redoMergeNeeds, locked: true }));
-  const plan = await linkedMoves(engine, redo);
+  const plan = await linkedMoves(engine, redo, rows);
   return { plan, token: tokenOf(plan), irreversible: [], notes: [] };
 }
 

@@ -166,6 +166,9 @@ async function append(
     kind: 'operation',
     only: touched,
     operation: receipt.operationId,
+    moved: new Map(
+      receipt.restored.flatMap(({ path, movedFrom }) => (movedFrom === undefined ? [] : [[path, movedFrom] as const])),
+    ),
     durable: true,
     effects: async (context) => ({
       ...(await request.effects(settled, context)),

@@ -7,7 +7,7 @@ import { deflateSync } from 'node:zlib';
 import type { DiffResult, FileCounts, TimelineItem } from '../api.ts';
 import { TakebackError } from '../errors.ts';
 import { attribute } from '../model/attribution.ts';
-import { countChanges, publicChange, summarize } from '../model/changes.ts';
+import { countChanges, publicChange } from '../model/changes.ts';
 import { adoptCalls } from '../model/lineage.ts';
 import { type PatchSide, type PathPatch, patchOf } from '../model/patch.ts';
 import type { AttributedRow, PathChange, Window } from '../model/types.ts';
@@ -15,7 +15,7 @@ import type { Ancestor, BoundaryRecord, CallRecord, OperationRecord, SessionReco
 import type { ChangeSummary, Version } from '../types.ts';
 import type { Engine } from './engine.ts';
 import { isKept } from './export.ts';
-import { foldedMoves } from './moves.ts';
+import { foldedChanges, foldedChangesBack } from './moves.ts';
 import { observe } from './observe.ts';
 import { decodePosition, encodePosition } from './position.ts';
 import { attributionInput } from './rows.ts';
@@ -31,8 +31,7 @@ export async function diffPositions(engine: Engine, from: string, to: string | u
   }
   await refuseUnkept(engine, [start, end]);
   const rows = await engine.timeline.rows(Math.min(start, end), Math.max(start, end));
-  const changes = summarize(rows);
-  return patchFor(engine, await foldedMoves(engine, start <= end ? changes : changes.map(reversed)));
+  return patchFor(engine, await (start <= end ? foldedChanges(engine, rows) : foldedChangesBack(engine, rows)));
 }
 
 async function refuseUnkept(engine: Engine, seqs: readonly number[]): Promise<void> {
@@ -40,12 +39,6 @@ async function refuseUnkept(engine: Engine, seqs: readonly number[]): Promise<vo
     if (!(await isKept(engine, seq)))
       throw new TakebackError('ERR_INVALID_ARGUMENT', `what stood at position ${seq} is not kept any more`);
   }
-}
-
-const BACK = { created: 'deleted', deleted: 'created', modified: 'modified', moved: 'moved' } as const;
-
-function reversed(change: PathChange): PathChange {
-  return { ...change, kind: BACK[change.kind], before: change.after, after: change.before };
 }
 
 /** The git-format patch of changes, with its counts. */
@@ -93,7 +86,7 @@ export async function turnChanges(
 ): Promise<ChangeSummary[]> {
   const next = await engine.timeline.nextBoundary(session.id, boundary.seq);
   const rows = await ownRows(engine, session, { afterSeq: boundary.seq, toSeq: next?.seq ?? null });
-  return (await foldedMoves(engine, summarize(rows))).map(publicChange);
+  return (await foldedChanges(engine, rows)).map(publicChange);
 }
 
 async function ownRows(engine: Engine, session: SessionRecord, { afterSeq, toSeq }: Window): Promise<AttributedRow[]> {
@@ -108,7 +101,7 @@ const COUNTED_BYTES = 256 * 1024;
 const COUNTED_FILES = 200;
 
 async function countsOf(engine: Engine, rows: readonly AttributedRow[]): Promise<FileCounts> {
-  const changes = await foldedMoves(engine, summarize(rows));
+  const changes = await foldedChanges(engine, rows);
   const files = countChanges(changes);
   const small = ({ before, after }: PathChange): boolean =>
     [before, after].every((v) => v.kind !== 'file' || v.size <= COUNTED_BYTES);

@@ -7,7 +7,7 @@ import type { BeginCallResult, EndCallResult } from '../api.ts';
 import { TakebackError } from '../errors.ts';
 import { headState, ruleSources } from '../git/context.ts';
 import { attribute } from '../model/attribution.ts';
-import { publicChange, summarize } from '../model/changes.ts';
+import { publicChange } from '../model/changes.ts';
 import { discardedAtCapture } from '../model/turns.ts';
 import { currentOwner } from '../process-owner.ts';
 import type { Append, CallRecord, SessionRecord } from '../timeline/timeline.ts';
@@ -15,7 +15,7 @@ import type { CaptureResult, ChangeSummary, RelPath, SideEffect, WorkOptions } f
 import { UnavailableError } from './answers.ts';
 import type { Engine } from './engine.ts';
 import { collectGarbage } from './maintain.ts';
-import { foldedMoves } from './moves.ts';
+import { foldedChanges } from './moves.ts';
 import { type Observed, observe } from './observe.ts';
 import { boundariesFrom } from './operate.ts';
 import { encodePosition } from './position.ts';
@@ -288,5 +288,5 @@ async function changesOf(
 ): Promise<readonly ChangeSummary[]> {
   const rows = attribute(await attributionInput(engine, session.id, { afterSeq: call.beginSeq, toSeq: endSeq }));
   const own = rows.filter((row) => row.candidates.includes(call.invocation));
-  return (await foldedMoves(engine, summarize(own))).map(publicChange);
+  return (await foldedChanges(engine, own)).map(publicChange);
 }

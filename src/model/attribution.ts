@@ -98,6 +98,7 @@ function told(row: Row, verdict: Verdict, owed: boolean): AttributedRow {
     before: row.before,
     after: row.after,
     flags: row.flags,
+    movedFrom: row.movedFrom,
     owner: verdict.owner,
     candidates: verdict.candidates,
     sharedWindow: verdict.sharedWindow,

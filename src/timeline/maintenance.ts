@@ -52,7 +52,7 @@ export function cutStatements(seq: number, manifest: { hash: Hash; entries: numb
   ];
 }
 
-/** A fold begins where its first row began. One that changed nothing goes as a whole: the chain of the path holds. */
+/** A fold begins where its first row began; it is no move, for that had begun elsewhere. One that changed nothing goes as a whole: the chain of the path holds. */
 export function foldStatements(folds: readonly Fold[]): SqlStatement[] {
   const ends = folds.map(({ path, seqs }) => ({
     path: encodeName(path),
@@ -64,6 +64,7 @@ export function foldStatements(folds: readonly Fold[]): SqlStatement[] {
   return [
     {
       sql: `UPDATE rows SET before = (SELECT before FROM rows r WHERE r.seq = ? AND r.path = rows.path),
+          moved_from = NULL,
           flags = (SELECT max(flags & 1) | max(flags & 2) FROM rows r WHERE r.path = rows.path AND r.seq BETWEEN ? AND ?)
         WHERE seq = ? AND path = ?`,
       many: ends.map(({ path, first, last }) => [first, first, last, last, path]),

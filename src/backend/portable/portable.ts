@@ -16,6 +16,7 @@ import type {
   DatabaseOptions,
   IngestOptions,
   IngestResult,
+  MovedPath,
   Peek,
   Position,
   RecoverOutcome,
@@ -121,6 +122,9 @@ class PortableTree implements Tree {
   }
   changes(set: number): Promise<Change[]> {
     return this.#ask('changes', [set]);
+  }
+  moves(set: number): Promise<MovedPath[]> {
+    return this.#ask('moves', [set]);
   }
   uncovered(set: number): Promise<UncoveredPath[]> {
     return this.#ask('uncovered', [set]);

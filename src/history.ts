@@ -195,7 +195,7 @@ export async function redoNewest(
   await refuseStandingRevert(engine, session);
   const operation = await newestStanding(engine, session);
   if (operation === null) return nothing(NOTHING_TO_REDO);
-  return perform(engine, session, await takingBack(engine, session, operation, { ...request, kind: 'redo' }), {
+  return perform(engine, session, await takingBack(engine, operation, { ...request, kind: 'redo' }), {
     dryRun: request.dryRun,
     say: (receipt) => ({ message: redoText(receipt), outcome: receipt.outcome, receipt }),
   });
@@ -248,7 +248,7 @@ export async function takeRevertBack(
   await refuseOpenCalls(engine, session);
   const revert = await standingRevert(engine, session);
   if (revert === null) return nothing(NOTHING_TO_UNREVERT);
-  return perform(engine, session, await takingBack(engine, session, revert, { ...request, kind: 'unrevert' }), {
+  return perform(engine, session, await takingBack(engine, revert, { ...request, kind: 'unrevert' }), {
     dryRun: request.dryRun,
     say: (receipt) => ({ message: unrevertText(receipt), outcome: standingOutcome(receipt), receipt }),
   });

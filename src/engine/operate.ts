@@ -6,16 +6,25 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { applyEntries } from '../model/plan.ts';
 import { buildReceipt, CALL_IS_OPEN } from '../model/receipt.ts';
-import { marksClearedByRedo, restoreMarks, undoMarks } from '../model/turns.ts';
-import type { ModelPlan, SettledReceipt } from '../model/types.ts';
-import type { Append, BoundaryRecord, OperationKind, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
-import { ABSENT, type ConflictPolicy, type Plan, type Receipt, type RelPath, type WorkOptions } from '../types.ts';
+import type { ModelPlan } from '../model/types.ts';
+import type { BoundaryRecord, OperationKind, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
+import {
+  ABSENT,
+  type ConflictPolicy,
+  type Plan,
+  type RandomId,
+  type Receipt,
+  type RelPath,
+  type WorkOptions,
+} from '../types.ts';
 import { sameVersion } from '../wire.ts';
 import { UnavailableError } from './answers.ts';
 import { type Draft, draftRedo, draftRestore, type PlanRequest, toPlan } from './draft.ts';
 import type { Engine } from './engine.ts';
 import { type HunkChoices, onlyHunks } from './hunks.ts';
-import { type ObserveContext, type Observed, observeLocked } from './observe.ts';
+import { dropIntent, writeIntent } from './intent.ts';
+import { type Landing, land } from './landing.ts';
+import { observeLocked } from './observe.ts';
 import { sameRoot } from './root.ts';
 import { tellOperation } from './tell.ts';
 
@@ -63,12 +72,11 @@ export interface OperationRequest extends WorkOptions {
   readonly planToken?: string | undefined;
   /** Of the new draft, once its token was checked: only these hunks. */
   readonly hunks?: HunkChoices | undefined;
-  /** What else lands with it, once it is known what was settled. */
-  readonly effects: (
-    settled: SettledReceipt,
-    context: ObserveContext,
-  ) => Promise<Pick<Append, 'taken' | 'returned' | 'markUndone' | 'clearUndone'>>;
-  readonly takesBack?: OperationRecord;
+  /** Of a restore: not limited to paths or hunks. */
+  readonly whole?: boolean;
+  /** Of an undo: it takes back its turn, and not one call of it. */
+  readonly marks?: boolean;
+  readonly takesBack?: RandomId;
   /** Recorded also where nothing was settled and nothing had to be: it is a state, not only what was written. */
   readonly always?: boolean;
 }
@@ -111,12 +119,14 @@ async function execute(
   draft: Draft,
 ): Promise<Receipt> {
   const operationId = randomBytes(16).toString('hex');
+  const landing = landingOf(session, request);
   const entries = applyEntries(draft.plan);
   await recordForeign(engine, draft.plan);
   const journal = join(engine.layout.journal, `${operationId}.journal`);
   const { trash } = engine.layout;
   const { durability } = engine.options;
   const work = { signal: request.signal, onProgress: request.onProgress };
+  if (entries.length > 0) await writeIntent(engine, { operationId, landing, ...draft });
   const outcomes =
     entries.length === 0 ? [] : await engine.tree.apply({ operationId, journal, trash, durability, entries }, work);
   const settled = buildReceipt({
@@ -129,9 +139,18 @@ async function execute(
   });
   const touched = outcomes.filter((o) => o.status === 'done').map((o) => o.path);
   if (settled.settled.length + settled.partial.length > 0 || request.always === true)
-    await append(engine, session, { request, settled, touched });
-  if (entries.length > 0) await engine.tree.finish(journal);
+    await land(engine, landing, { settled, touched });
+  if (entries.length > 0) {
+    await engine.tree.finish(journal);
+    await dropIntent(engine, operationId);
+  }
   return settled.receipt;
+}
+
+function landingOf(session: SessionRecord, request: OperationRequest): Landing {
+  const { kind, boundary, onConflict, whole = true, marks = true, takesBack = null } = request;
+  const { boundaryId, seq: boundarySeq } = boundary;
+  return { session: session.id, kind, boundaryId, boundarySeq, onConflict, whole, marks, takesBack };
 }
 
 /**
@@ -149,44 +168,6 @@ async function recordForeign(engine: Engine, { entries }: ModelPlan): Promise<vo
   if (moved.size > 0) await observeLocked(engine, { kind: 'look', only: [...moved], durable: true });
 }
 
-interface Outcome {
-  readonly request: OperationRequest;
-  readonly settled: SettledReceipt;
-  readonly touched: readonly RelPath[];
-}
-
-/** One observation of the paths that were written, with the operation in the same transaction. */
-async function append(
-  engine: Engine,
-  session: SessionRecord,
-  { request, settled, touched }: Outcome,
-): Promise<Observed> {
-  const { receipt } = settled;
-  return observeLocked(engine, {
-    kind: 'operation',
-    only: touched,
-    operation: receipt.operationId,
-    moved: new Map(
-      receipt.restored.flatMap(({ path, movedFrom }) => (movedFrom === undefined ? [] : [[path, movedFrom] as const])),
-    ),
-    durable: true,
-    effects: async (context) => ({
-      ...(await request.effects(settled, context)),
-      operation: {
-        id: receipt.operationId,
-        session: session.id,
-        kind: request.kind,
-        boundaryId: request.boundary.boundaryId,
-        boundarySeq: request.boundary.seq,
-        createdAt: Date.now(),
-        onConflict: request.onConflict,
-        receipt,
-        takesBack: request.takesBack?.id ?? null,
-      },
-    }),
-  });
-}
-
 /** A restore to a boundary, or (with a window) the undo of one turn. */
 export function restoring(
   engine: Engine,
@@ -202,51 +183,14 @@ export function restoring(
     ...request,
     boundary,
     draft: () => draftRestore(engine, session, boundary, { ...request, locked: true }),
-    effects: async (settled, { seq }) => ({
-      // Hunks take back no row whole: a span that is turned around holds none, and says from where on they took parts.
-      taken: [
-        ...settled.settled,
-        ...settled.partial.map(({ path, fromSeq }) => ({ path, fromSeq: seq, toSeq: fromSeq })),
-      ],
-      markUndone:
-        request.kind === 'undo' && request.window?.invocation !== undefined
-          ? []
-          : request.kind === 'undo'
-            ? undoMarks({ boundary, window: { afterSeq: boundary.seq, toSeq: null } }, settled.settled.length)
-            : restoreMarks(await boundariesFrom(engine, session, boundary.seq), {
-                boundarySeq: boundary.seq,
-                settledAll: settled.settledAll,
-                whole: request.paths === undefined && request.hunks === undefined,
-              }),
-    }),
+    marks: request.window?.invocation === undefined,
+    whole: request.paths === undefined && request.hunks === undefined,
   };
-}
-
-/** Boundaries a page when the history is walked back. */
-const PAGE = 64;
-
-/** The session's live boundaries from a seq on, newest first. */
-export async function boundariesFrom(
-  engine: Engine,
-  session: SessionRecord,
-  fromSeq: number,
-): Promise<BoundaryRecord[]> {
-  const found: BoundaryRecord[] = [];
-  for (let beforeSeq: number | undefined; ; beforeSeq = found.at(-1)?.seq) {
-    const page = await engine.timeline.boundaries(session.id, {
-      limit: PAGE,
-      ...(beforeSeq === undefined ? {} : { beforeSeq }),
-    });
-    const wanted = page.filter((boundary) => boundary.seq >= fromSeq);
-    found.push(...wanted);
-    if (wanted.length < PAGE) return found;
-  }
 }
 
 /** A redo or an unrevert of an operation. One that took nothing is taken back by saying so. */
 export async function takingBack(
   engine: Engine,
-  session: SessionRecord,
   operation: OperationRecord,
   request: WorkOptions & { onConflict: ConflictPolicy; planToken?: string | undefined; kind: 'redo' | 'unrevert' },
 ): Promise<OperationRequest> {
@@ -255,10 +199,6 @@ export async function takingBack(
     always: (await engine.timeline.takenBy(operation.id)).length === 0,
     boundary: { boundaryId: operation.boundaryId, seq: operation.boundarySeq },
     draft: () => draftRedo(engine, operation, request),
-    takesBack: operation,
-    effects: async (settled) => ({
-      returned: settled.settled.map((s) => s.path),
-      clearUndone: marksClearedByRedo(await boundariesFrom(engine, session, operation.boundarySeq), operation.id),
-    }),
+    takesBack: operation.id,
   };
 }

@@ -7,13 +7,12 @@
  */
 import { attribute } from '../model/attribution.ts';
 import { REVERT_STANDS } from '../model/receipt.ts';
-import { restoreMarks } from '../model/turns.ts';
 import type { Ancestor, BoundaryRecord, CallRecord, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
 import type { ConflictPolicy, WorkOptions } from '../types.ts';
 import { UnavailableError } from './answers.ts';
 import { draftRestore } from './draft.ts';
 import type { Engine } from './engine.ts';
-import { boundariesFrom, findBoundary, type OperationRequest } from './operate.ts';
+import { findBoundary, type OperationRequest } from './operate.ts';
 import { attributionInput } from './rows.ts';
 
 /**
@@ -100,14 +99,5 @@ export function reverting(
       return draftRestore(engine, session, position, { ...request, locked: true });
     },
     always: true,
-    effects: async (settled) => ({
-      taken: settled.settled,
-      // The turns are hidden whole, whatever was kept of them.
-      markUndone: restoreMarks(await boundariesFrom(engine, session, position.seq), {
-        boundarySeq: position.seq,
-        settledAll: true,
-        whole: true,
-      }),
-    }),
   };
 }

@@ -75,7 +75,10 @@ fn is_another(old: &Entry, now: &StatKey, born: Birth) -> bool {
         // Something may have happened in the tick in which it was seen.
         Birth::At(ns) => ns >= old.stat.ctime_ns,
         Birth::Unknown => {
-            !settled || now.mtime_ns != old.stat.mtime_ns || now.size != old.stat.size || now.ctime_ns < old.stat.ctime_ns
+            !settled
+                || now.mtime_ns != old.stat.mtime_ns
+                || now.size != old.stat.size
+                || now.ctime_ns < old.stat.ctime_ns
         }
     }
 }

@@ -137,7 +137,7 @@ interface Judgement {
 }
 
 function judge(context: Context, row: Row, moment: Moment): Verdict {
-  const declarers = moment.open.filter((call) => declares(call, row.path));
+  const declarers = moment.open.filter((call) => declares(call, row));
   let judgement = declarers.length === 0 ? context.undeclared.get(row.seq) : undefined;
   if (judgement === undefined) {
     judgement = weigh(context, moment.open, declarers);
@@ -186,8 +186,14 @@ function ownerFor(session: number, owners: readonly ReadonlySet<number>[], overl
   return own < owners.length || overlap ? 'contested' : 'own';
 }
 
-function declares(call: CallRecord, path: RelPath): boolean {
-  return call.paths?.some((folder) => isWithin(path, folder)) ?? false;
+/** A declared path, what lies below it, and a folder on the way to it that was made or removed: a tool does that, too. */
+function declares(call: CallRecord, row: Row): boolean {
+  const onTheWay = isFolderAlone(row);
+  return call.paths?.some((path) => isWithin(row.path, path) || (onTheWay && isWithin(path, row.path))) ?? false;
+}
+
+function isFolderAlone({ before, after }: Row): boolean {
+  return (before.kind === 'absent' && after.kind === 'dir') || (before.kind === 'dir' && after.kind === 'absent');
 }
 
 /** A call that declared nothing, nested in a declarer: it may do what the declarer announced. */

@@ -156,21 +156,28 @@ export async function writeWhole(folder: HeldFolder, leaf: string, bytes: Uint8A
   }
 }
 
-/** Removes what is at `leaf`, with all below it, following no link. True where there was something. */
+/**
+ * Removes what is at `leaf`, with all below it, following no link. True where there was something; somebody else may be
+ * removing it, too.
+ */
 export async function removeContained(folder: HeldFolder, leaf: string): Promise<boolean> {
-  if (!(await has(folder, leaf))) return false;
-  if (!(await lstat(folder.at(leaf))).isDirectory()) {
-    await unlink(folder.at(leaf));
-    return true;
-  }
-  const inner = await openChild(folder, leaf);
   try {
-    for (const name of await readdir(inner.at())) await removeContained(inner, name);
-  } finally {
-    await inner.close();
+    if (!(await lstat(folder.at(leaf))).isDirectory()) {
+      await unlink(folder.at(leaf));
+      return true;
+    }
+    const inner = await openChild(folder, leaf);
+    try {
+      for (const name of await readdir(inner.at())) await removeContained(inner, name);
+    } finally {
+      await inner.close();
+    }
+    await rmdir(folder.at(leaf));
+    return true;
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return false;
+    throw error;
   }
-  await rmdir(folder.at(leaf));
-  return true;
 }
 
 /** The system's code of an error (`ENOENT` …), where it has one. */

@@ -7,6 +7,7 @@
  *
  * Does not cover old plan files: they are history, and stay.
  */
+import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
@@ -98,7 +99,7 @@ class PlanFile implements FilePlanWriter {
 
   /** Makes the folder, and a file in it that goes at once. */
   async probe(): Promise<void> {
-    const name = `.${this.#place.stem}.probe`;
+    const name = `.${randomUUID()}.probe`;
     await this.#inFolder(async (folder) => {
       await writeWhole(folder, name, Buffer.alloc(0));
       await removeContained(folder, name);

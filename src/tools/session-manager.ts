@@ -174,7 +174,8 @@ export class SessionManager {
 
   /**
    * Removes folders of offloaded outputs that no session of this database owns and in which nothing changed for
-   * `olderThanDays` (30). Folders that hold anything else stay, and are in `problems`.
+   * `olderThanDays` (30). Folders that hold anything else stay, and are in `problems`; what isn't named as
+   * `offloadHook` names things is passed over.
    */
   async collect(options: z.input<typeof collectOptionsSchema> = {}): Promise<RemovedFiles> {
     const { olderThanDays = 30 } = check(collectOptionsSchema, options, 'options');

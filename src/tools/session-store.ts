@@ -76,15 +76,8 @@ export class SessionStore {
    * @throws {TakebackError} `ERR_STORE_NEWER` and `ERR_STORE_CORRUPT` for a file that isn't ours to write; what the driver throws
    */
   static async open(file: string, choice: 'auto' | BackendKind): Promise<SessionStore> {
-    const stored = await storedUserVersion(file);
+    const stored = await reach(file);
     if (stored > VERSION) throw newerStore(file, stored, VERSION);
-    try {
-      await mkdir(dirname(file), { recursive: true, mode: 0o700 });
-    } catch (error) {
-      throw new TakebackError('ERR_IO', `can't make the folder of ${file}: ${(error as Error).message}`, {
-        cause: error,
-      });
-    }
     const { backend } = await openBackend(choice);
     let driver: SqlDriver | undefined;
     try {
@@ -170,6 +163,16 @@ export class SessionStore {
   async close(): Promise<void> {
     await this.#driver.close();
     await this.#closeBackend();
+  }
+}
+
+/** Makes the folders, and tells the version of the file in them; 0 where there is none. */
+async function reach(file: string): Promise<number> {
+  try {
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+    return await storedUserVersion(file);
+  } catch (error) {
+    throw new TakebackError('ERR_IO', `can't open ${file}: ${(error as Error).message}`, { cause: error });
   }
 }
 

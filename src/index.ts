@@ -4,7 +4,7 @@ export type { ErrorCode } from './errors.ts';
 export { TakebackError } from './errors.ts';
 export { auditHook } from './hooks/audit.ts';
 export type { CheckpointHookOptions, HookCallFacts } from './hooks/checkpoint.ts';
-export { checkpointHook, hookCallFactsSchema } from './hooks/checkpoint.ts';
+export { checkpointHook, checkpointHookOptionsSchema, hookCallFactsSchema } from './hooks/checkpoint.ts';
 export { toolResultsDir } from './hooks/layout.ts';
 export type { OffloadOptions } from './hooks/offload.ts';
 export { offloadHook, offloadOptionsSchema } from './hooks/offload.ts';
@@ -64,7 +64,7 @@ export {
 } from './tools/session-manager.ts';
 export type { StoredMessage, StoredSession } from './tools/session-store.ts';
 export type { TodoWriteOptions } from './tools/todo-write.ts';
-export { todoWriteInputSchema, todoWriteTool } from './tools/todo-write.ts';
+export { todoWriteInputSchema, todoWriteOptionsSchema, todoWriteTool } from './tools/todo-write.ts';
 export type { PlanWriter, TodoItem, TodoStore } from './tools/todos.ts';
 export { todoItemSchema, todoListSchema } from './tools/todos.ts';
 export type { Tool } from './tools/tool.ts';

@@ -6,12 +6,12 @@
  *
  * Does not cover: what a tool goes on doing after its result is there.
  */
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { Session } from '../api.ts';
 import { TakebackError } from '../errors.ts';
 import { type BeginCallOptions, beginCallOptionsSchema, check, sideEffectSchema } from '../schemas.ts';
 import type { ChangeSummary, Result } from '../types.ts';
-import { reporter, type WarnLogger } from './report.ts';
+import { reporter, warnLoggerSchema } from './report.ts';
 import type { HookContext, ToolCall, ToolHook } from './tool.ts';
 
 /**
@@ -24,14 +24,18 @@ export const hookCallFactsSchema = beginCallOptionsSchema
   .extend({ sideEffect: sideEffectSchema.optional() });
 export type HookCallFacts = z.input<typeof hookCallFactsSchema>;
 
-export interface CheckpointHookOptions {
+const callback = <F>() => z.custom<F>((v) => typeof v === 'function', 'must be a function').optional();
+
+/** Options of {@link checkpointHook}. */
+export const checkpointHookOptionsSchema = z.strictObject({
   /** Default: nothing is known, and the call owns whatever changes while it runs. */
-  readonly describeCall?: ((call: ToolCall, ctx: HookContext) => HookCallFacts | undefined) | undefined;
+  describeCall: callback<(call: ToolCall, ctx: HookContext) => HookCallFacts | undefined>(),
   /** Told of each call's changes. */
-  readonly onChanges?: ((call: ToolCall, changes: readonly ChangeSummary[]) => void) | undefined;
+  onChanges: callback<(call: ToolCall, changes: readonly ChangeSummary[]) => void>(),
   /** Told of calls that are not recorded. Default: a warning of the process. */
-  readonly logger?: WarnLogger | undefined;
-}
+  logger: warnLoggerSchema.optional(),
+});
+export type CheckpointHookOptions = z.input<typeof checkpointHookOptionsSchema>;
 
 /**
  * Begins a call of `session` before each execution, with the tool's name, and ends it after, also where the tool failed. The
@@ -40,15 +44,24 @@ export interface CheckpointHookOptions {
  * A call that can't be recorded (no checkpoint yet, a store that can't be written, an id that is open already …) runs all the
  * same, and is told to the logger; `snapshotFailed` of the workspace tells of what is unavailable, too. Where a path lies
  * outside the root the call is recorded without paths. Only an aborted `signal` of the context stops a call: it isn't run.
+ *
+ * @throws {TakebackError} `ERR_INVALID_ARGUMENT` for a session or options of the wrong form
  */
 export function checkpointHook(session: Session, options: CheckpointHookOptions = {}): ToolHook {
-  const report = reporter('checkpoint', options.logger);
+  const { describeCall, onChanges, logger } = check(checkpointHookOptionsSchema, options, 'options');
+  if (typeof session?.beginCall !== 'function' || typeof session.endCall !== 'function') {
+    throw new TakebackError(
+      'ERR_INVALID_ARGUMENT',
+      'session must be one of a workspace: workspace.session({ threadId })',
+    );
+  }
+  const report = reporter('checkpoint', logger);
   /** Calls whose begin is recorded. By the object: two executions of one id are two objects, of which one was begun. */
   const begun = new WeakMap<ToolCall, HookCallFacts>();
   return {
     async beforeExecute(call, ctx) {
       const facts = guarded(report, `describeCall failed for ${call.name}`, () => {
-        return check(hookCallFactsSchema, options.describeCall?.(call, ctx) ?? {}, 'facts');
+        return check(hookCallFactsSchema, describeCall?.(call, ctx) ?? {}, 'facts');
       });
       const what = `call ${JSON.stringify(call.id)} of ${call.name} runs without a checkpoint`;
       const began = await attempt(report, what, () => begin(session, call, { facts: facts ?? {}, signal: ctx.signal }));
@@ -63,7 +76,7 @@ export function checkpointHook(session: Session, options: CheckpointHookOptions 
       const ended = await attempt(report, what, () =>
         session.endCall(call.id, { isError, ...(sideEffect === undefined ? {} : { sideEffect }) }),
       );
-      if (ended !== undefined) guarded(report, 'onChanges failed', () => options.onChanges?.(call, ended.changes));
+      if (ended !== undefined) guarded(report, 'onChanges failed', () => onChanges?.(call, ended.changes));
     },
   };
 }

@@ -16,7 +16,7 @@ import { check } from '../schemas.ts';
 import { type HeldFolder, has, openContained, writeNew, writeWhole } from './contained.ts';
 import { DEFAULT_DIR_NAME, dirNameSchema, TOOL_RESULTS } from './layout.ts';
 import { isSummary, MAX_PREVIEW_BYTES, summary } from './offload-text.ts';
-import { reporter, type WarnLogger } from './report.ts';
+import { reporter, warnLoggerSchema } from './report.ts';
 import { safeName } from './safe-name.ts';
 import type { ToolHook } from './tool.ts';
 
@@ -36,9 +36,7 @@ export const offloadOptionsSchema = z.strictObject({
   /** In place of `.takeback`. The engine covers such a folder, unless `exclude` of `openWorkspace` names it. */
   dirName: dirNameSchema.optional(),
   /** Told of what can't be written. Default: a warning of the process. */
-  logger: z
-    .custom<WarnLogger>((v) => typeof (v as WarnLogger | null)?.warn === 'function', 'must have a method warn')
-    .optional(),
+  logger: warnLoggerSchema.optional(),
 });
 export type OffloadOptions = z.input<typeof offloadOptionsSchema>;
 

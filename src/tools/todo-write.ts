@@ -5,8 +5,7 @@
  * The store must take the list, or the tool fails; a plan file that can't be written is told to the logger only.
  */
 import { z } from 'zod';
-import { TakebackError } from '../errors.ts';
-import { reporter, type WarnLogger } from '../hooks/report.ts';
+import { reporter, warnLoggerSchema } from '../hooks/report.ts';
 import { check } from '../schemas.ts';
 import { type PlanWriter, type TodoItem, type TodoStore, todoListSchema } from './todos.ts';
 import type { Tool } from './tool.ts';
@@ -16,26 +15,26 @@ export const todoWriteInputSchema = z.strictObject({
   todos: todoListSchema.describe('The whole list, in order; it takes the place of the one before'),
 });
 
-export interface TodoWriteOptions {
-  readonly store: TodoStore;
+const hasMethods = (value: unknown, ...names: string[]): boolean =>
+  typeof value === 'object' && value !== null && names.every((name) => typeof Reflect.get(value, name) === 'function');
+
+/** Options of {@link todoWriteTool}. */
+export const todoWriteOptionsSchema = z.strictObject({
+  store: z.custom<TodoStore>((v) => hasMethods(v, 'read', 'write'), 'must be an object with read() and write(todos)'),
   /** Without one, no plan file is written. */
-  readonly planWriter?: PlanWriter | undefined;
+  planWriter: z.custom<PlanWriter>((v) => hasMethods(v, 'write'), 'must be an object with write(todos)').optional(),
   /** Told of a plan file that can't be written. Default: a warning of the process. */
-  readonly logger?: WarnLogger | undefined;
-}
+  logger: warnLoggerSchema.optional(),
+});
+export type TodoWriteOptions = z.input<typeof todoWriteOptionsSchema>;
 
 /**
  * The tool `todo_write`. Calls that overlap are done one after the other.
  *
- * @throws {TakebackError} `ERR_INVALID_ARGUMENT` for a store or a plan writer that is none
+ * @throws {TakebackError} `ERR_INVALID_ARGUMENT` for options of the wrong form
  */
-export function todoWriteTool({ store, planWriter, logger }: TodoWriteOptions): Tool<typeof todoWriteInputSchema> {
-  if (typeof store?.read !== 'function' || typeof store.write !== 'function') {
-    throw new TakebackError('ERR_INVALID_ARGUMENT', 'store must be an object with read() and write(todos)');
-  }
-  if (planWriter !== undefined && typeof planWriter.write !== 'function') {
-    throw new TakebackError('ERR_INVALID_ARGUMENT', 'planWriter must be an object with write(todos)');
-  }
+export function todoWriteTool(options: TodoWriteOptions): Tool<typeof todoWriteInputSchema> {
+  const { store, planWriter, logger } = check(todoWriteOptionsSchema, options, 'options');
   const report = reporter('todo_write', logger);
   let last: Promise<unknown> = Promise.resolve();
   const write = async (todos: readonly TodoItem[]): Promise<string> => {

@@ -256,6 +256,17 @@ describeBackends('checkpoint hook', (backend) => {
     expect([space.read('a.txt'), space.read('b.txt')]).toEqual(['a\n', 'b\n']);
   });
 
+  test.each([
+    ['no session', undefined, {}, 'session must be one of a workspace'],
+    ['an option that is misspelt', {}, { describecall: () => undefined }, 'describecall'],
+    ['a callback that is none', {}, { onChanges: true }, 'options.onChanges: must be a function'],
+  ])('%s is refused', (_name, given, options, message) => {
+    const hook = (): unknown => checkpointHook((given && session) as Session, options as CheckpointHookOptions);
+    expect(hook).toThrowError(
+      expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining(message) }),
+    );
+  });
+
   test('a signal that is aborted stops the call before it runs', async () => {
     got(await session.capture('m1'));
     const result = await hooked().execute(toolCall('c1', 'bash', { command: 'echo x > x.txt' }), {

@@ -207,6 +207,10 @@ describe('context', () => {
 });
 
 describe('audit hook', () => {
+  test('a logger that is none is refused', () => {
+    expect(() => auditHook({} as never)).toThrowError(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+  });
+
   test('logs start and end of each call, and changes neither', async () => {
     const lines: unknown[] = [];
     const audit = auditHook({ info: (message, data) => lines.push([message, data]) });

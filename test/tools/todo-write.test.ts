@@ -105,7 +105,14 @@ test.each([
 });
 
 test('a store or a plan writer that is none is refused when it is given', () => {
-  for (const wrong of [{ store: {} }, { store: undefined }, { store: memory(), planWriter: {} }]) {
+  const store = memory();
+  for (const wrong of [
+    undefined,
+    { store: {} },
+    { store: undefined },
+    { store, planWriter: {} },
+    { store, planwriter: store },
+  ]) {
     expect(() => todoWriteTool(wrong as never)).toThrowError(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
   }
 });

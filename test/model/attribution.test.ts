@@ -122,6 +122,16 @@ describe('declared paths', () => {
     ]);
   });
 
+  test('a folder on the way that calls of two sessions can have made is nobody’s, not contested', () => {
+    const story = new Story();
+    story.begin(1, { paths: ['d/f'] });
+    const second = story.begin(2, { paths: ['d/g'] });
+    story.end(second, { d: dir(), 'd/f': file('1'), 'd/g': file('2') });
+    const owners = (session: number): string[] => story.attributed(session).map((row) => `${row.path} ${row.owner}`);
+    expect(owners(1)).toEqual(['d external', 'd/f own', 'd/g other']);
+    expect(owners(2)).toEqual(['d external', 'd/f other', 'd/g own']);
+  });
+
   test('two declarers of two sessions: contested', () => {
     const story = new Story();
     story.begin(1, { paths: ['d/f'] });

@@ -1,75 +1,28 @@
 /**
  * A naive model of a workspace's history: full copies of the tree, and for each session lists of its boundaries, of what
- * it changed and of what it took back. It foretells each operation whole: the tree, the receipt, the text (DESIGN §5-6,
+ * it changed and of what it took back. It foretells each operation whole: the tree, the receipt, the text (DESIGN §6,
  * API §3). Written on strings, apart from the engine. What an operation means for each path is `naive-plan.ts`'s.
- *
- * Moments are numbers that grow: a call begins at one and its changes lie at its end.
  */
 import {
   applied,
   at,
   type Entry,
-  type Facts,
   isFolderOrAbsent,
   isSettled,
   type PlanOptions,
   type Policy,
   planAgain,
   planBack,
-  type Run,
   type Tree,
 } from './naive-plan.ts';
-
-interface Turn {
-  readonly id: string;
-  readonly from: number;
-  live: boolean;
-  /** The operation that took it back. */
-  undoneBy: number | null;
-}
-
-interface Change {
-  readonly path: string;
-  readonly moment: number;
-  readonly before: string;
-  readonly after: string;
-  readonly call?: string;
-  readonly operation?: number;
-  /** Another session's call could have made it just as well, whatever became of that session. */
-  readonly contested: boolean;
-}
-
-interface Call {
-  readonly id: string;
-  readonly began: number;
-  readonly ended: number;
-  /** The boundary whose turn it began in. */
-  readonly turn: number;
-  readonly inherited: boolean;
-}
-
-type OperationKind = 'undo' | 'restore' | 'redo' | 'revert' | 'unrevert';
-
-interface Operation {
-  readonly moment: number;
-  readonly kind: OperationKind;
-  readonly boundaryId: string;
-  readonly boundary: number;
-  readonly outcome: Outcome;
-  readonly restored: number;
-  readonly takesBack: boolean;
-  redone: boolean;
-}
-
-interface Taken {
-  readonly operation: number;
-  readonly path: string;
-  readonly from: number;
-  readonly to: number;
-  returned: boolean;
-}
-
-export type Outcome = 'done' | 'partial' | 'nothing';
+import {
+  NaiveRecord,
+  type Operation,
+  type OperationKind,
+  type Outcome,
+  type Turn,
+  type Window,
+} from './naive-record.ts';
 
 /** What is said of an operation, in a form in which receipts compare. */
 export interface Told {
@@ -101,12 +54,6 @@ const UNKNOWN = { unavailable: 'unknown-boundary' } as const;
 const NONE = { unavailable: 'no-checkpoint' } as const;
 const STANDS = { unavailable: 'revert-stands' } as const;
 
-interface Window {
-  readonly after: number;
-  readonly to: number;
-  readonly call?: string;
-}
-
 interface Work {
   readonly kind: OperationKind;
   readonly boundary: { readonly id: string; readonly from: number };
@@ -118,143 +65,17 @@ interface Work {
   readonly effects: (operation: number, settled: readonly Entry[], all: boolean) => void;
 }
 
-export class NaiveSession {
-  turns: Turn[] = [];
-  calls: Call[] = [];
-  operations: Operation[] = [];
-  dropped = false;
-  /** Moments of reverts by the session that this one was forked from. */
-  readonly inheritedReverts: number[] = [];
-  readonly #clock: { now: number };
-  #changes: Change[] = [];
-  #taken: Taken[] = [];
-
-  constructor(clock: { now: number }) {
-    this.#clock = clock;
-  }
-
-  get exists(): boolean {
-    return this.turns.length > 0 && !this.dropped;
-  }
-
-  // ---- recording -------------------------------------------------------------------------------------------------
-
-  capture(id: string): void {
-    for (const turn of this.#endedByRestores()) turn.live = false;
-    this.turns.push({ id, from: ++this.#clock.now, live: true, undoneBy: null });
-  }
-
-  /** Boundaries that a whole restore, or a revert, that stands has made unknown. */
-  #endedByRestores(): Turn[] {
-    const newest = this.turns.findLast((turn) => turn.live);
-    if (newest === undefined) return [];
-    const standing = this.operations.filter(
-      ({ kind, moment, redone }) =>
-        moment > newest.from &&
-        !redone &&
-        (kind === 'revert' || (kind === 'restore' && this.turns.some((turn) => turn.live && turn.undoneBy === moment))),
-    );
-    return this.turns.filter(
-      (turn) =>
-        turn.live && turn.undoneBy !== null && standing.some((o) => o.boundary < turn.from && turn.from < o.moment),
-    );
-  }
-
-  began(): number {
-    return ++this.#clock.now;
-  }
-
-  /** What a call changed; `contested` where another session's call may have. */
-  call(
-    call: { id: string; began: number },
-    of: { before: Tree; after: Tree; owns: (path: string) => boolean; contested: boolean },
-  ): void {
-    const { before, after, owns, contested } = of;
-    const ended = ++this.#clock.now;
-    const turn = this.turns.findLast((t) => t.live)?.from ?? 0;
-    this.calls.push({ ...call, ended, turn, inherited: false });
-    const paths = [...new Set([...before.keys(), ...after.keys()])].filter(
-      (path) => at(before, path) !== at(after, path),
-    );
-    for (const path of paths.filter(owns)) {
-      const change = {
-        path,
-        moment: ended,
-        before: at(before, path),
-        after: at(after, path),
-        call: call.id,
-        contested,
-      };
-      this.#changes.push(change);
-    }
-    const newest = this.turns.findLast((t) => t.live);
-    if (newest !== undefined && paths.some(owns)) newest.undoneBy = null;
-  }
-
+export class NaiveSession extends NaiveRecord {
   fork(boundaryId: string): NaiveSession | null {
     const to = this.turns.findIndex((turn) => turn.id === boundaryId && turn.live);
     if (to < 0) return null;
-    const fork = new NaiveSession(this.#clock);
+    const fork = new NaiveSession(this.clock);
     fork.turns = this.turns.slice(0, to + 1).map((turn) => ({ ...turn }));
     fork.calls = this.calls.map((call) => ({ ...call, inherited: true }));
-    fork.#changes = [...this.#changes];
-    fork.#taken = this.#taken.map((taken) => ({ ...taken }));
+    fork.changes = [...this.changes];
+    fork.taken = this.taken.map((taken) => ({ ...taken }));
     fork.inheritedReverts.push(...this.#reverts());
     return fork;
-  }
-
-  // ---- what counts -----------------------------------------------------------------------------------------------
-
-  #records(path: string): Taken[] {
-    return this.#taken.filter((taken) => taken.path === path && !taken.returned);
-  }
-
-  #isOwed = (change: Change): boolean =>
-    change.operation === undefined &&
-    !this.#records(change.path).some((taken) => taken.from <= change.moment && change.moment <= taken.to);
-
-  /** The record by which an operation's own change counts as the session's. */
-  #standing(change: Change): Taken[] {
-    return this.#records(change.path).filter((taken) => taken.operation === change.operation);
-  }
-
-  #owesIn(window: Window): boolean {
-    return this.#changes.some((change) => isIn(change, window) && this.#isOwed(change));
-  }
-
-  #changedSince(moment: number): boolean {
-    return this.#changes.some((change) => change.operation === undefined && change.moment > moment);
-  }
-
-  #facts(boundary: number, window: Window): Map<string, Facts> {
-    const facts = new Map<string, Facts>();
-    for (const path of new Set(this.#changes.map((change) => change.path))) {
-      const all = this.#changes.filter((change) => change.path === path && change.moment > boundary);
-      const start = all.findIndex((change) => isIn(change, window) && this.#isOwed(change));
-      if (start >= 0) facts.set(path, this.#factsOf(all.slice(start), window));
-    }
-    return facts;
-  }
-
-  #factsOf(changes: readonly Change[], window: Window): Facts {
-    const [first] = changes as [Change];
-    const counting = changes.filter((c) => c.operation === undefined || this.#standing(c).length > 0);
-    const owed = changes.filter(this.#isOwed);
-    const broken = counting.some((change, i) => i > 0 && change.before !== counting[i - 1]?.after);
-    return {
-      path: first.path,
-      target: first.before,
-      last: counting.at(-1)?.after as string,
-      from: first.moment,
-      to: owed.at(-1)?.moment as number,
-      contested: owed.some((change) => change.contested),
-      broken: broken || owed.some((change) => !isIn(change, window)),
-      rebased: changes.some(
-        (c) => c.operation !== undefined && this.#standing(c).some((t) => Math.min(t.from, t.to) < first.moment),
-      ),
-      runs: runsOf(owed, window),
-      folder: counting.every((change) => isFolderOrAbsent(change.before) && isFolderOrAbsent(change.after)),
-    };
   }
 
   // ---- operations ------------------------------------------------------------------------------------------------
@@ -264,7 +85,7 @@ export class NaiveSession {
     const receipt = told(boundary.id, entries);
     const settled = entries.filter(isSettled);
     if (settled.length > 0 || always === true) {
-      const moment = ++this.#clock.now;
+      const moment = ++this.clock.now;
       const { outcome } = receipt;
       const restored = receipt.restored.length;
       const record = { moment, kind, boundaryId: boundary.id, boundary: boundary.from, outcome, restored };
@@ -273,7 +94,7 @@ export class NaiveSession {
       for (const path of new Set([...tree.keys(), ...after.keys()])) {
         const [was, is] = [at(tree, path), at(after, path)];
         if (was !== is)
-          this.#changes.push({ path, moment, before: was, after: is, operation: moment, contested: false });
+          this.changes.push({ path, moment, before: was, after: is, operation: moment, contested: false });
       }
       const owed = entries.filter((entry) => entry.reason !== 'not-attributed');
       effects(moment, settled, settled.length === owed.length);
@@ -283,7 +104,7 @@ export class NaiveSession {
 
   #take(operation: number, settled: readonly Entry[]): void {
     for (const { path, ranges } of settled)
-      for (const { from, to } of ranges) this.#taken.push({ operation, path, from, to, returned: false });
+      for (const { from, to } of ranges) this.taken.push({ operation, path, from, to, returned: false });
   }
 
   #back(
@@ -295,7 +116,7 @@ export class NaiveSession {
       keepLater = false,
     }: { ask: Ask; window?: Window; keepLater?: boolean },
   ): Foretold {
-    const entries = planBack(this.#facts(boundary.from, window), planOptions(ask, keepLater));
+    const entries = planBack(this.facts(boundary.from, window), planOptions(ask, keepLater));
     const whole = ask.paths === undefined;
     const mark = (operation: number, turns: readonly Turn[]): void => {
       for (const turn of turns) turn.undoneBy = operation;
@@ -320,7 +141,7 @@ export class NaiveSession {
     if (!this.exists) return NONE;
     const turn = this.#turn(boundaryId);
     if (turn === undefined) return UNKNOWN;
-    return planBack(this.#facts(turn.from, { after: turn.from, to: NEVER }), planOptions(ask, false));
+    return planBack(this.facts(turn.from, { after: turn.from, to: NEVER }), planOptions(ask, false));
   }
 
   restore(boundaryId: string, ask: Ask): Foretold {
@@ -341,7 +162,7 @@ export class NaiveSession {
     const nothing = says(ask, 'Nothing to undo.');
     if (!this.exists) return boundaryId === undefined ? nothing : { tree: ask.tree, answer: NONE };
     if (this.#revert() !== undefined) return { tree: ask.tree, answer: STANDS };
-    const newest = this.turns.findLast((t) => t.live && t.undoneBy === null && this.#owesIn(this.#windowOf(t)));
+    const newest = this.turns.findLast((t) => t.live && t.undoneBy === null && this.owesIn(this.#windowOf(t)));
     const turn = boundaryId === undefined ? newest : this.#turn(boundaryId);
     if (turn === undefined) return boundaryId === undefined ? nothing : { tree: ask.tree, answer: UNKNOWN };
     const done = this.#back('undo', turn, { ask, window: this.#windowOf(turn) });
@@ -377,7 +198,7 @@ export class NaiveSession {
   #revert(): Operation | undefined {
     const newest = this.turns.at(-1)?.from ?? 0;
     const revert = this.operations.findLast((o) => o.moment > newest && o.kind === 'revert' && !o.redone);
-    return revert === undefined || this.#changedSince(revert.moment) ? undefined : revert;
+    return revert === undefined || this.changedSince(revert.moment) ? undefined : revert;
   }
 
   redo(ask: Ask): Foretold {
@@ -389,7 +210,7 @@ export class NaiveSession {
       ({ kind, moment, redone, restored }) =>
         moment > newest && (kind === 'undo' || kind === 'restore') && !redone && restored > 0,
     );
-    if (operation === undefined || this.#changedSince(operation.moment)) return nothing;
+    if (operation === undefined || this.changedSince(operation.moment)) return nothing;
     return tell(this.#again('redo', operation, ask), () => 'Redid the last turn.');
   }
 
@@ -400,10 +221,10 @@ export class NaiveSession {
   }
 
   #again(kind: 'redo' | 'unrevert', operation: Operation, ask: Ask): Foretold {
-    const taken = this.#taken.filter((t) => t.operation === operation.moment);
+    const taken = this.taken.filter((t) => t.operation === operation.moment);
     const open = taken.filter((t) => !t.returned);
     const facts = [...new Set(open.map((t) => t.path))].map((path) => {
-      const own = this.#changes.find((c) => c.operation === operation.moment && c.path === path);
+      const own = this.changes.find((c) => c.operation === operation.moment && c.path === path);
       const disk = at(ask.tree, path);
       const of = open.filter((t) => t.path === path);
       const [from, to] = [Math.min(...of.map((t) => t.from)), Math.max(...of.map((t) => t.to))];
@@ -469,27 +290,6 @@ export class NaiveSession {
 }
 
 export const stepOf = (callId: string): string => `step-${callId}`;
-
-function isIn({ moment, call }: Change, { after, to, call: only }: Window): boolean {
-  return moment > after && moment <= to && (only === undefined || only === call);
-}
-
-function runsOf(owed: readonly Change[], window: Window): Run[] {
-  const runs: Run[] = [];
-  let joins = false;
-  for (const change of owed) {
-    const inside = isIn(change, window);
-    const run = runs.at(-1);
-    if (inside && joins && run?.after === change.before) {
-      run.after = change.after;
-      run.to = change.moment;
-    } else if (inside) {
-      runs.push({ before: change.before, after: change.after, from: change.moment, to: change.moment });
-    }
-    joins = inside;
-  }
-  return runs;
-}
 
 function planOptions({ tree, policy, paths, movedIn }: Ask, keepLater: boolean): PlanOptions {
   return { disk: tree, policy, paths, movedIn, keepLater };

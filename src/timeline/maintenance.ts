@@ -156,13 +156,14 @@ function keylessStatements(): SqlStatement[] {
         ) DELETE FROM forks WHERE session NOT IN (SELECT session FROM needed)`,
     },
     { sql: `UPDATE calls SET parent = NULL WHERE parent IN (${calls})` },
-    {
-      // Where a call was open, an operation that nobody knows any more still says that the rows are not the call's.
-      sql: `UPDATE observations SET operation = NULL WHERE operation IN (${operations})
-        AND NOT EXISTS (SELECT 1 FROM calls c WHERE c.begin_seq < observations.seq AND ifnull(c.end_seq, ${NEVER}) >= observations.seq)`,
-    },
     { sql: `DELETE FROM operations WHERE id IN (${operations})` },
     { sql: `DELETE FROM calls WHERE invocation IN (${calls})` },
+    {
+      // Where a call was open, an operation that nobody knows any more still says that the rows are not the call's.
+      sql: `UPDATE observations SET operation = NULL
+        WHERE operation IS NOT NULL AND operation NOT IN (SELECT id FROM operations) AND NOT EXISTS
+          (SELECT 1 FROM calls c WHERE c.begin_seq < observations.seq AND ifnull(c.end_seq, ${NEVER}) >= observations.seq)`,
+    },
     {
       sql: `DELETE FROM sessions WHERE typeof(thread) = 'integer'
         AND id NOT IN (SELECT parent FROM forks) AND id NOT IN (SELECT session FROM calls)`,

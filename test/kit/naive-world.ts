@@ -192,14 +192,15 @@ export class NaiveWorld {
     return new Set(paths);
   }
 
-  #asked({ step, id, asked }: Done & { step: { op: 'ask' } & Step }, tree: Tree): void {
+  #asked({ step, id, asked, before }: Done & { step: { op: 'ask' } & Step }, tree: Tree): void {
     if (asked === undefined) throw new Error('nothing was asked');
     const session = this.#session(step.session);
     expect(asked.log, 'the timeline').toEqual(session.exists ? session.log() : []);
     const copy = session.exists && session.turns.some((t) => t.live && t.id === id) ? this.#copies.get(id) : undefined;
     expect(asked.files === null, 'a boundary that is known can be exported').toBe(copy === undefined);
     if (copy !== undefined && asked.files !== null) same(treeOf(asked.files), copy, `the files of ${id}`);
-    const plan = session.plan(id, { tree, policy: step.policy });
+    const refused = 'unavailable' in asked.plan ? [] : asked.plan;
+    const plan = session.plan(id, { tree, policy: step.policy, movedIn: this.#movedIn(refused, before) });
     expect(asked.plan, 'the plan').toEqual('unavailable' in plan ? plan : visible(plan as readonly Entry[]));
   }
 }

@@ -91,6 +91,8 @@ async function alone(actor: Actor, sequence: readonly Step[]): Promise<number> {
     } else if (step.op === 'call') {
       if (differ(before, after)) undone = [];
     } else if ((step.op === 'undo' || step.op === 'restore') && receipt !== undefined) {
+      // Moved, edited and replaced in one call: by its age it may have come from anywhere. The model judges these.
+      if (receipt.refused.some(([, , reason]) => reason === 'moved-uncovered')) return wrote;
       expect(receipt.refused, 'nobody else was there').toEqual([]);
       expect(after, `${step.op} to ${receipt.boundaryId}`).toEqual(copies.get(receipt.boundaryId));
       if (receipt.restored.length === 0) expect(after).toEqual(before);

@@ -1,10 +1,12 @@
 /**
  * Random sequences of all that a history knows (captures, calls, foreign edits, undo, redo, restore, revert and unrevert,
- * of a turn or a call too, fork, drop, gc, reopen) against a naive model that keeps full copies. Prints the seed of a
- * failure. TAKEBACK_SEED sets it; TAKEBACK_SEQUENCES says how many a backend; TAKEBACK_BACKEND picks one backend.
+ * of a turn or a call too, fork, drop, gc, reopen) against a naive model that keeps full copies. A suite for one backend:
+ * each has a test file, so that they run at once. Prints the seed of a failure; TAKEBACK_SEED sets it, TAKEBACK_SEQUENCES
+ * says how many.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import type { BackendKind } from '../../src/backend/backend.ts';
 import { Actor } from '../kit/actor.ts';
 import { describeBackends } from '../kit/backends.ts';
 import { at, type Tree } from '../kit/naive-plan.ts';
@@ -18,7 +20,11 @@ const seed = Number(process.env.TAKEBACK_SEED ?? 20261130);
 /** Workspaces that run at once: a sequence waits for threads more than it works. */
 const LANES = 4;
 
-describeBackends('sequences', (kind) => {
+export function sequences(backend: BackendKind): void {
+  describeBackends('sequences', suite, [backend]);
+}
+
+function suite(kind: BackendKind): void {
   const check = async (
     options: { foreign: boolean; max: number; runs: number },
     run: (actor: Actor, sequence: Step[]) => Promise<void>,
@@ -64,7 +70,7 @@ describeBackends('sequences', (kind) => {
     for (const op of ['undo', 'redo', 'restore', 'revert', 'unrevert', 'revertTurn', 'revertCall'])
       expect(wrote.get(op) ?? 0, `${op} writes something`).toBeGreaterThan(runs / 40);
   });
-});
+}
 
 async function foretold(actor: Actor, sequence: readonly Step[]): Promise<NaiveWorld> {
   await actor.begin();

@@ -142,10 +142,11 @@ function manySteps(who: fc.Arbitrary<SessionName>): fc.WeightedArbitrary<Step>[]
   const pair = fc.constantFrom<[SessionName, SessionName]>(['s1', 's2'], ['s2', 's1'], ['s1', 'f'], ['f', 's2']);
   const to = fc.constantFrom('boundary' as const, 'boundary' as const, 'call' as const);
   const paths = fc.uniqueArray(path, { minLength: 1, maxLength: 3 });
+  const declared = fc.oneof(fc.constant<string[]>([]), fc.uniqueArray(path, { minLength: 1, maxLength: 5 }));
   const fork = fc.constantFrom<[SessionName, SessionName]>(['s1', 'f'], ['s2', 'f'], ['s1', 'f'], ['f', 's1']);
   return [
     { weight: 8, arbitrary: fc.record({ op: op('user'), edits }) },
-    { weight: 3, arbitrary: fc.record({ op: op('overlap'), sessions: pair, edits, declared: fc.subarray(PATHS) }) },
+    { weight: 3, arbitrary: fc.record({ op: op('overlap'), sessions: pair, edits, declared }) },
     { weight: 4, arbitrary: fc.record({ op: op('restore'), session: who, back, policy, paths }) },
     { weight: 2, arbitrary: fc.record({ op: op('undo'), session: who, policy, back }) },
     { weight: 4, arbitrary: fc.record({ op: op('revert'), session: who, back, to, policy }) },
@@ -184,6 +185,7 @@ function stories(who: fc.Arbitrary<SessionName>, foreign: boolean): fc.WeightedA
   if (!foreign) return own;
   return [
     ...own,
+    ...togethers(who),
     tell(5, ({ session, policy: one, back: n, again }) => [
       { op: 'revert', session, back: n, to: 'boundary', policy: one },
       { op: 'unrevert', session, policy: again },
@@ -197,6 +199,38 @@ function stories(who: fc.Arbitrary<SessionName>, foreign: boolean): fc.WeightedA
       { op: 'undo', session, policy: one },
       { op: 'user', edits: theirs },
       { op: 'redo', session, policy: again },
+    ]),
+  ];
+}
+
+/** What two sessions have to do with each other: calls at once, forks, drops. */
+function togethers(who: fc.Arbitrary<SessionName>): fc.WeightedArbitrary<Step[]>[] {
+  const parts = { session: who, edits, more: edits, policy, again: policy, back, some: fc.uniqueArray(path) };
+  const otherOf = (session: SessionName): SessionName => (session === 's1' ? 's2' : 's1');
+  const forkOf = (session: SessionName): SessionName => (session === 'f' ? 's2' : 'f');
+  const tell = (weight: number, story: (of: StoryOf & { some: string[] }) => Step[]): fc.WeightedArbitrary<Step[]> => ({
+    weight,
+    arbitrary: fc.record(parts).map(story),
+  });
+  return [
+    tell(4, ({ session, edits: theirs, policy: one }) => [
+      { op: 'overlap', sessions: [otherOf(session), session], edits: theirs, declared: [] },
+      { op: 'undo', session, policy: one },
+    ]),
+    tell(4, ({ session, edits: theirs, some, policy: one }) => [
+      { op: 'overlap', sessions: [otherOf(session), session], edits: theirs, declared: some },
+      { op: 'drop', session: otherOf(session) },
+      { op: 'undo', session, policy: one },
+    ]),
+    tell(4, ({ session, edits: first, more, policy: one, again, back: n }) => [
+      { op: 'drop', session: forkOf(session) },
+      { op: 'capture', session },
+      { op: 'call', session, edits: first },
+      { op: 'undo', session, policy: again },
+      { op: 'fork', session, to: forkOf(session), back: n % 2 },
+      { op: 'redo', session, policy: again },
+      { op: 'call', session: forkOf(session), edits: more },
+      { op: 'restore', session: forkOf(session), back: n % 2, policy: one },
     ]),
   ];
 }

@@ -121,7 +121,11 @@ export class NaiveWorld {
 
   #overlap({ step, id }: Done & { step: { op: 'overlap' } & Step }, before: Tree, after: Tree): void {
     const [one, two] = step.sessions.map((name) => this.#session(name)) as [NaiveSession, NaiveSession];
-    const declared = (path: string): boolean => step.declared.some((folder) => isWithin(path, folder));
+    // A folder that comes or goes on the way to what is declared goes with it.
+    const isFolderAlone = (path: string): boolean =>
+      [at(before, path), at(after, path)].every(isFolderOrAbsent) && before.has(path) !== after.has(path);
+    const declared = (path: string): boolean =>
+      step.declared.some((named) => isWithin(path, named) || (isFolderAlone(path) && isWithin(named, path)));
     const declares = step.declared.length > 0 && one.exists;
     const moments = [one.exists ? one.began() : 0, two.exists ? two.began() : 0] as const;
     const contested = !declares && one.exists && two.exists;

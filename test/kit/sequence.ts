@@ -186,6 +186,14 @@ function stories(who: fc.Arbitrary<SessionName>, foreign: boolean): fc.WeightedA
   return [
     ...own,
     ...togethers(who),
+    tell(6, ({ session, edits: first, more, policy: one, again, back: n }) => [
+      { op: 'capture', session },
+      { op: 'call', session, edits: first },
+      { op: 'capture', session },
+      { op: 'call', session, edits: more },
+      { op: n < 2 ? 'revertTurn' : 'revertCall', session, back: 1, policy: one },
+      { op: 'redo', session, policy: again },
+    ]),
     tell(5, ({ session, policy: one, back: n, again }) => [
       { op: 'revert', session, back: n, to: 'boundary', policy: one },
       { op: 'unrevert', session, policy: again },

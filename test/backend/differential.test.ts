@@ -11,7 +11,7 @@ import { got } from '../kit/story.ts';
 
 const SLOW = process.env.TAKEBACK_SLOW === '1';
 const RUNS = SLOW ? 2000 : 60;
-const STEPS = 10;
+const STEPS = 5;
 const seed = Number(process.env.TAKEBACK_SEED ?? 0x7ab);
 
 describe.skipIf(availableBackends.length < 2)('native and portable', () => {

@@ -98,7 +98,7 @@ export interface CheckpointMethodsOptions extends Omit<OpenOptions, 'root'> {
  * Harn's methods. Every answer is `{ available: true, … }` or `{ available: false, reason, reason_code, detail }`.
  *
  * All of them throw a {@link TakebackError} for misuse: `ERR_INVALID_ARGUMENT` for a request of the wrong form or a root that is
- * not the session's, `ERR_DUPLICATE_BOUNDARY`, `ERR_DUPLICATE_CALL`, `ERR_UNKNOWN_CALL`, `ERR_OUTSIDE_ROOT`; and
+ * not the session's, `ERR_DUPLICATE_BOUNDARY`, `ERR_DUPLICATE_CALL`, `ERR_UNKNOWN_CALL`, `ERR_OUTSIDE_ROOT`, `ERR_EMPTY_PATHS`; and
  * `ERR_CANCELLED` for a signal that was aborted.
  */
 export interface CheckpointMethods {
@@ -196,12 +196,14 @@ class Methods implements CheckpointMethods {
 
   async checkpoint_plan(request: PlanRequest, work: WorkOptions = {}): Promise<Answer<PlanAnswer>> {
     const { boundary_id, paths, on_conflict, ...asker } = check(planRequestSchema, request, 'request');
+    refuseEmpty(paths);
     const options = { ...given({ paths, onConflict: on_conflict }), ...given({ ...work }) };
     return answered(await this.#use(asker, ({ session }) => session.plan(boundary_id, options)), planAnswer);
   }
 
   async checkpoint_restore(request: RestoreRequest, work: WorkOptions = {}): Promise<Answer<RestoreAnswer>> {
     const { boundary_id, paths, on_conflict, plan_token, ...asker } = check(restoreRequestSchema, request, 'request');
+    refuseEmpty(paths);
     const chosen = given({ paths, onConflict: on_conflict, planToken: plan_token });
     const options = { ...chosen, ...given({ ...work }) };
     return answered(await this.#use(asker, ({ session }) => session.restore(boundary_id, options)), restoreAnswer);
@@ -273,6 +275,13 @@ interface SessionFacts {
 
 /** Ids hold no NUL. */
 const callName = ({ session_id }: Asker, callId: string): string => `${session_id}\0${callId}`;
+
+/** Said before a workspace is looked for: an empty list is a mistake whatever is there. */
+function refuseEmpty(paths: readonly string[] | undefined): void {
+  if (paths?.length === 0) {
+    throw new TakebackError('ERR_EMPTY_PATHS', 'request.paths is empty: name at least one path, or leave it out');
+  }
+}
 
 type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
 

@@ -12,7 +12,6 @@ const id = z
   .refine((value) => !value.includes('\0'), 'must not hold a NUL character');
 
 const paths = z.array(z.string({ error: 'each path must be a string' }), { error: 'must be a list of paths' });
-const somePaths = paths.min(1, 'must not be empty: name at least one path, or leave it out to mean all');
 const text = z.string({ error: 'must be a string' }).max(1024, 'must have at most 1,024 characters');
 const milliseconds = z.number({ error: 'must be a number of milliseconds' }).positive();
 
@@ -45,10 +44,11 @@ export const callEndRequestSchema = z.strictObject({
   is_error: z.boolean({ error: 'must be true or false' }).optional(),
 });
 
+/** `paths`, where it is there, names at least one path: an empty list is `ERR_EMPTY_PATHS`. */
 export const planRequestSchema = z.strictObject({
   ...session,
   boundary_id: id,
-  paths: somePaths.optional(),
+  paths: paths.optional(),
   on_conflict: conflictPolicySchema.optional(),
 });
 

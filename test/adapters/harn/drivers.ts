@@ -1,0 +1,79 @@
+/** Who plays the oracle: Harn's methods as they are, and the ACP method over a connection of the official SDK. */
+import { agent, type ClientContext, client, RequestError } from '@agentclientprotocol/sdk/unstable';
+import { CHECKPOINT_METHOD, type WorkspaceCheckpoints, workspaceCheckpoints } from '../../../src/adapters/acp.ts';
+import { type CheckpointMethodsOptions, checkpointMethods } from '../../../src/adapters/harn.ts';
+import type { BackendKind } from '../../../src/backend/backend.ts';
+import type { Space } from '../../kit/space.ts';
+import type { Driver, Scene } from './oracle.ts';
+
+export function openOptions(space: Space, backend: BackendKind): Omit<CheckpointMethodsOptions, 'root'> {
+  return { dataDir: space.dataDir, backend, durability: 'fast' };
+}
+
+export function harnDriver(scene: Scene, space: Space, backend: BackendKind): Driver {
+  const methods = checkpointMethods({
+    ...openOptions(space, backend),
+    ...(scene.rootsByRequest ? {} : { root: space.root }),
+  });
+  return { call: (method, request) => methods[method](request as never), close: () => methods.close() };
+}
+
+/** An agent whose sessions have the ids that a client asks for, and a client that is connected to it. */
+export class Connected {
+  readonly checkpoints: WorkspaceCheckpoints;
+  readonly context: ClientContext;
+  readonly #end: () => void;
+
+  private constructor(checkpoints: WorkspaceCheckpoints, context: ClientContext, end: () => void) {
+    this.checkpoints = checkpoints;
+    this.context = context;
+    this.#end = end;
+  }
+
+  static async open(options: Omit<CheckpointMethodsOptions, 'root'>): Promise<Connected> {
+    const app = agent({ name: 'oracle' });
+    const checkpoints = workspaceCheckpoints(app, { ...options, RequestError });
+    app
+      .onRequest('initialize', () => ({ protocolVersion: 1, agentCapabilities: {} }))
+      .onRequest('session/new', ({ params }) => ({ sessionId: String(params._meta?.id) }));
+    const connection = client({ name: 'oracle' }).connect(app);
+    await connection.agent.request('initialize', { protocolVersion: 1, clientCapabilities: {} });
+    return new Connected(checkpoints, connection.agent, () => connection.close());
+  }
+
+  async start(id: string, cwd: string): Promise<void> {
+    await this.context.request('session/new', { cwd, mcpServers: [], _meta: { id } });
+  }
+
+  async close(): Promise<void> {
+    this.#end();
+    await this.checkpoints.close();
+  }
+}
+
+const camel = (key: string): string => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+
+/** The same requests with ACP's names; a session is started when it is first named, in the root of that request. */
+export async function acpDriver(space: Space, backend: BackendKind): Promise<Driver> {
+  const connected = await Connected.open(openOptions(space, backend));
+  const started = new Set<string>();
+  return {
+    close: () => connected.close(),
+    call: async (method, { root, ...request }) => {
+      const id = request.session_id as string;
+      if (!started.has(id)) await connected.start(id, (root as string | undefined) ?? space.root);
+      started.add(id);
+      const params = Object.fromEntries(Object.entries(request).map(([key, value]) => [camel(key), value]));
+      try {
+        return await connected.context.request(CHECKPOINT_METHOD, {
+          ...params,
+          action: method.replace('checkpoint_', ''),
+        });
+      } catch (error) {
+        const { code, data } = error as { code: unknown; data?: { code?: string } };
+        if (code !== -32602) throw error;
+        throw Object.assign(new Error('misuse'), { code: data?.code });
+      }
+    },
+  };
+}

@@ -302,7 +302,8 @@ function stringAt(value: unknown, key: string): string | undefined {
 
 function withMeta(response: unknown, ours: Fields): unknown {
   const fields = fieldsOf(response);
-  return { ...fields, _meta: { ...fieldsOf(fields._meta), [META_KEY]: ours } };
+  const meta = fieldsOf(fields._meta);
+  return { ...fields, _meta: { ...meta, [META_KEY]: { ...fieldsOf(meta[META_KEY]), ...ours } } };
 }
 
 function advertised(response: unknown): unknown {

@@ -6,6 +6,19 @@ import type { BackendKind } from '../../../src/backend/backend.ts';
 import type { Space } from '../../kit/space.ts';
 import type { Driver, Scene } from './oracle.ts';
 
+export const INITIALIZE = { protocolVersion: 1, clientCapabilities: {} };
+
+/** What a request was refused with. */
+export async function refusal(request: Promise<unknown>): Promise<{ code: unknown; message: string; data: unknown }> {
+  try {
+    await request;
+  } catch (error) {
+    const { code, message, data } = error as { code: unknown; message: string; data: unknown };
+    return { code, message, data };
+  }
+  throw new Error('the request was answered');
+}
+
 export function openOptions(space: Space, backend: BackendKind): Omit<CheckpointMethodsOptions, 'root'> {
   return { dataDir: space.dataDir, backend, durability: 'fast' };
 }
@@ -37,7 +50,7 @@ export class Connected {
       .onRequest('initialize', () => ({ protocolVersion: 1, agentCapabilities: {} }))
       .onRequest('session/new', ({ params }) => ({ sessionId: String(params._meta?.id) }));
     const connection = client({ name: 'oracle' }).connect(app);
-    await connection.agent.request('initialize', { protocolVersion: 1, clientCapabilities: {} });
+    await connection.agent.request('initialize', INITIALIZE);
     return new Connected(checkpoints, connection.agent, () => connection.close());
   }
 

@@ -2,73 +2,86 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 
-type Kind = 'session' | 'id' | 'class' | 'paths' | 'policy' | 'any';
+type Kind = 'session' | 'boundary' | 'call' | 'class' | 'paths' | 'policy' | 'flag';
 
-const ids = fc.oneof(
-  { weight: 4, arbitrary: fc.constantFrom('m1', 'c1', 'm2', 'c2') },
+/** Mostly right, or nothing would ever get past the checks. */
+const mostly = <T>(right: fc.Arbitrary<T>, ...wrong: fc.Arbitrary<unknown>[]): fc.Arbitrary<unknown> =>
+  fc.oneof({ weight: 8, arbitrary: right }, fc.anything(), ...wrong);
+
+const oddIds = fc.oneof(
   fc.constantFrom('', '../../etc/passwd', '/etc/passwd', 'a\0b', '.', '..', 'C:\\x', '\ud800', '__proto__', '\n'),
   fc.constant('x'.repeat(2000)),
   fc.string({ unit: 'binary', maxLength: 20 }),
-  fc.anything(),
-);
-
-const paths = fc.oneof(
-  fc.array(
-    fc.constantFrom(
-      'a.txt',
-      'd',
-      'd/b.txt',
-      './a.txt',
-      'none',
-      '',
-      '.',
-      '..',
-      '../x',
-      '/etc/passwd',
-      '.git/config',
-      'a\0',
-    ),
-  ),
-  fc.array(fc.string({ unit: 'binary', maxLength: 10 }), { maxLength: 4 }),
-  fc.anything(),
 );
 
 const KINDS: Readonly<Record<Kind, fc.Arbitrary<unknown>>> = {
-  session: fc.oneof({ weight: 8, arbitrary: fc.constantFrom('s1', 's2') }, ids),
-  id: ids,
-  class: fc.oneof(fc.constantFrom('none', 'network', 'desktop_control', 'NETWORK', 'all'), fc.anything()),
-  paths,
-  policy: fc.oneof(fc.constantFrom('refuse', 'overwrite', 'merge', 'force'), fc.anything()),
-  any: fc.anything(),
+  session: mostly(fc.constantFrom('s1', 's1', 's2'), oddIds),
+  boundary: mostly(fc.constantFrom('m1', 'm1', 'm2'), oddIds),
+  call: mostly(fc.constantFrom('c1', 'c2'), oddIds),
+  class: mostly(fc.constantFrom('none', 'network', 'desktop_control'), fc.constantFrom('NETWORK', 'all')),
+  paths: mostly(
+    fc.array(fc.constantFrom('a.txt', 'd', 'd/b.txt', './a.txt', 'none', '.git/config')),
+    fc.array(fc.constantFrom('', '.', '..', '../x', '/etc/passwd', 'a\0', 'x'.repeat(9000))),
+    fc.array(fc.string({ unit: 'binary', maxLength: 10 }), { maxLength: 4 }),
+  ),
+  policy: mostly(fc.constantFrom('refuse', 'overwrite', 'merge'), fc.constant('force')),
+  flag: mostly(fc.boolean()),
 };
 
-/** Objects with some of the fields and, now and then, others; and things that are no objects. */
-export function anyFields(shape: Readonly<Record<string, Kind>>): fc.Arbitrary<unknown> {
-  const names = Object.keys(shape);
-  const fields = fc
-    .subarray(names)
-    .chain((chosen) => fc.record(Object.fromEntries(chosen.map((name) => [name, KINDS[shape[name] as Kind]]))));
-  const more = fc.dictionary(fc.string({ maxLength: 5 }), fc.anything(), { maxKeys: 1 });
-  return fc.oneof(
-    { weight: 10, arbitrary: fields },
-    { weight: 1, arbitrary: fc.tuple(fields, more).map(([a, b]) => ({ ...a, ...b })) },
-    { weight: 1, arbitrary: fc.anything() },
-  );
+/** Fields of each action: those that it needs, then those that it may have. */
+const FIELDS: Readonly<Record<string, readonly [needed: Record<string, Kind>, more: Record<string, Kind>]>> = {
+  capture: [{ session_id: 'session', boundary_id: 'boundary' }, {}],
+  call_begin: [{ session_id: 'session', call_id: 'call' }, { paths: 'paths' }],
+  call_end: [
+    { session_id: 'session', call_id: 'call' },
+    { paths: 'paths', side_effect: 'class', is_error: 'flag' },
+  ],
+  plan: [
+    { session_id: 'session', boundary_id: 'boundary' },
+    { paths: 'paths', on_conflict: 'policy' },
+  ],
+  restore: [
+    { session_id: 'session', boundary_id: 'boundary' },
+    { paths: 'paths', on_conflict: 'policy' },
+  ],
+  drop: [{ session_id: 'session' }, {}],
+};
+
+/** A request of an action in Harn's names: right, nearly right, or no object at all. */
+export function anyRequest(): fc.Arbitrary<{ action: string; request: unknown }> {
+  return fc.constantFrom(...Object.keys(FIELDS)).chain((action) => {
+    const [needed, more] = FIELDS[action] as (typeof FIELDS)[string];
+    const values = (kinds: Record<string, Kind>) =>
+      Object.fromEntries(Object.entries(kinds).map(([name, kind]) => [name, KINDS[kind]]));
+    const full = fc
+      .tuple(fc.record(values(needed)), fc.record(values(more), { requiredKeys: [] }))
+      .map(([a, b]) => ({ ...a, ...b }));
+    const odd = fc.oneof(
+      fc.record({ ...values(needed), ...values(more) }, { requiredKeys: [] }),
+      fc
+        .tuple(full, fc.dictionary(fc.string({ maxLength: 5 }), fc.anything(), { maxKeys: 2 }))
+        .map(([a, b]) => ({ ...a, ...b })),
+      fc.anything(),
+    );
+    const request = fc.oneof({ weight: 4, arbitrary: full as fc.Arbitrary<unknown> }, odd);
+    return request.map((value) => ({ action, request: value }));
+  });
 }
 
-/** An answer that says something: why there is none, or all that its action answers. */
-export function soundAnswer(action: string, answer: unknown): void {
+/** Fails for an answer that says nothing: why there is none, or all that its action answers. True where it is available. */
+export function soundAnswer(action: string, answer: unknown): boolean {
   const fields = answer as Record<string, unknown>;
   if (fields.available !== true) {
     expect(fields).toMatchObject({ available: false, reason: expect.stringMatching(/^[a-z_]+$/) });
     expect(fields.detail, 'says why').toMatch(/\S/);
-    return;
+    return false;
   }
   expect(Object.keys(fields)).toEqual(expect.arrayContaining(KEYS[action] as string[]));
   if (action === 'restore') {
     const settled = [fields.restored, fields.skipped].flat().length;
     expect(fields.outcome === 'done' && settled === 0, 'done, and yet nothing').toBe(false);
   }
+  return true;
 }
 
 const KEYS: Readonly<Record<string, readonly string[]>> = {

@@ -181,13 +181,17 @@ class Agent implements WorkspaceCheckpoints {
   /** A session's id is in the answer of `session/new`, in the params of all else. */
   async #start(context: AcpHandlerContext, handler: AcpHandler, idIn: 'response' | 'params'): Promise<unknown> {
     const response = await handler(context);
-    this.#started(stringAt(idIn === 'response' ? response : context.params, 'sessionId'), context.params);
+    await this.#started(stringAt(idIn === 'response' ? response : context.params, 'sessionId'), context.params);
     return response;
   }
 
-  #started(sessionId: string | undefined, params: unknown): void {
+  async #started(sessionId: string | undefined, params: unknown): Promise<void> {
     const cwd = stringAt(params, 'cwd');
-    if (sessionId !== undefined && cwd !== undefined) this.#cwds.set(sessionId, cwd);
+    if (sessionId === undefined || cwd === undefined) return;
+    const before = this.#cwds.get(sessionId);
+    this.#cwds.set(sessionId, cwd);
+    // Loaded again in another folder: that one is the session's now.
+    if (before !== undefined && before !== cwd) await this.methods.release(sessionId);
   }
 
   async #end(context: AcpHandlerContext, handler: AcpHandler, drop: boolean): Promise<unknown> {
@@ -213,7 +217,7 @@ class Agent implements WorkspaceCheckpoints {
     const forkId = stringAt(response, 'sessionId');
     const cwd = stringAt(context.params, 'cwd');
     if (sessionId === undefined || forkId === undefined || cwd === undefined) return response;
-    this.#started(forkId, context.params);
+    await this.#started(forkId, context.params);
     // A session that isn't active here can be forked too: its checkpoints are found where the fork works.
     const root = this.#cwds.get(sessionId) ?? cwd;
     const fork = await told(async (): Promise<Answer<ForkAnswer>> => {
@@ -312,5 +316,7 @@ function advertised(response: unknown): unknown {
     actions: Object.keys(requestSchemas),
   };
   const fields = fieldsOf(response);
-  return { ...fields, agentCapabilities: withMeta(fields.agentCapabilities, { workspaceCheckpoint }) };
+  // The draft of the protocol's second version says it shorter.
+  const name = 'capabilities' in fields ? 'capabilities' : 'agentCapabilities';
+  return { ...fields, [name]: withMeta(fields[name], { workspaceCheckpoint }) };
 }

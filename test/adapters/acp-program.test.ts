@@ -1,6 +1,6 @@
 /** The ACP method on the official SDK, both ends: the oracle over an in-process pair, and an agent program over real pipes. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -9,6 +9,7 @@ import { afterEach, expect, test } from 'vitest';
 import { checkpointClient } from '../../src/adapters/acp.ts';
 import type { BackendKind } from '../../src/backend/backend.ts';
 import { describeBackends } from '../kit/backends.ts';
+import { recipe, runRecipe } from '../kit/recipe.ts';
 import { Space } from '../kit/space.ts';
 import { differing, snapshot } from '../kit/tree.ts';
 import { acpDriver, INITIALIZE, refusal } from './harn/drivers.ts';
@@ -27,12 +28,10 @@ const AGENT = fileURLToPath(new URL('acp-agent.mjs', import.meta.url));
 class Program {
   readonly process: ChildProcess;
   readonly context: ClientContext;
-  readonly #close: () => void;
 
-  private constructor(process: ChildProcess, context: ClientContext, close: () => void) {
+  private constructor(process: ChildProcess, context: ClientContext) {
     this.process = process;
     this.context = context;
-    this.#close = close;
   }
 
   static async start(space: Space, kind: BackendKind): Promise<Program> {
@@ -46,21 +45,20 @@ class Program {
     );
     const connection = client({ name: 'test-client' }).connect(stream);
     await connection.agent.request('initialize', INITIALIZE);
-    return new Program(child, connection.agent, () => connection.close());
+    return new Program(child, connection.agent);
   }
 
-  async stop(signal?: NodeJS.Signals): Promise<void> {
-    const ended = new Promise<void>((resolve) => this.process.once('exit', () => resolve()));
+  async kill(): Promise<void> {
     if (this.process.exitCode !== null || this.process.signalCode !== null) return;
-    if (signal !== undefined) this.process.kill(signal);
-    else this.#close();
+    const ended = new Promise<void>((resolve) => this.process.once('exit', () => resolve()));
+    this.process.kill('SIGKILL');
     await ended;
   }
 }
 
 describeBackends('an agent program over real pipes', (kind) => {
   let program: Program | undefined;
-  afterEach(() => program?.stop('SIGKILL'));
+  afterEach(() => program?.kill());
 
   const prompt = (id: string, messageId: string, steps: unknown): Promise<unknown> =>
     (program as Program).context.request('session/prompt', {
@@ -95,7 +93,7 @@ describeBackends('an agent program over real pipes', (kind) => {
       'two.txt',
     ]);
     space.write('user.txt', 'the user’s');
-    await program.stop('SIGKILL');
+    await program.kill();
     program = await Program.start(space, kind);
     const checkpoints = checkpointClient(program.context, sessionId);
     expect(await refusal(checkpoints.plan('m1'))).toMatchObject({ code: -32002, data: { sessionId } });
@@ -133,4 +131,26 @@ describeBackends('an agent program over real pipes', (kind) => {
     await program.context.request('session/load', { sessionId, cwd: space.root, mcpServers: [] });
     expect(await checkpoints.plan('m1')).toMatchObject({ available: false, reason: 'no_checkpoint' });
   });
+});
+
+test('the recipe runs as it stands', async () => {
+  await using space = new Space();
+  const [program, editor] = recipe('ACP');
+  const project = join(space.base, 'project');
+  const top = fileURLToPath(new URL('../..', import.meta.url));
+  mkdirSync(join(project, 'node_modules/@agentclientprotocol'), { recursive: true });
+  symlinkSync(top, join(project, 'node_modules/takeback'));
+  symlinkSync(
+    join(top, 'node_modules/@agentclientprotocol/sdk'),
+    join(project, 'node_modules/@agentclientprotocol/sdk'),
+  );
+  writeFileSync(join(project, 'agent.mjs'), program?.code ?? '');
+  const ran = await runRecipe(editor?.code ?? '', {
+    packages: ['@agentclientprotocol/sdk'],
+    cwd: project,
+    args: [space.root],
+    env: { XDG_STATE_HOME: space.dataDir },
+  });
+  expect(ran).toEqual({ stdout: 'delete notes.txt\ndone\n', stderr: '' });
+  expect(space.exists('notes.txt')).toBe(false);
 });

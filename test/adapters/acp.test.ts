@@ -2,6 +2,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { RequestError as StableError, agent as stableAgent, client as stableClient } from '@agentclientprotocol/sdk';
+import {
+  RequestError as DraftError,
+  agent as draftAgent,
+  client as draftClient,
+} from '@agentclientprotocol/sdk/experimental/v2';
 import { agent, type ClientContext, client, RequestError } from '@agentclientprotocol/sdk/unstable';
 import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
@@ -19,7 +24,7 @@ import type { BackendKind } from '../../src/backend/backend.ts';
 import { availableBackends } from '../kit/backends.ts';
 import { Space } from '../kit/space.ts';
 import { differing, snapshot } from '../kit/tree.ts';
-import { Connected, INITIALIZE, openOptions, refusal } from './harn/drivers.ts';
+import { Connected, camelKeys, INITIALIZE, openOptions, refusal } from './harn/drivers.ts';
 import { anyRequest, soundAnswer } from './harn/fuzz.ts';
 
 const backend = availableBackends[0] as BackendKind;
@@ -119,6 +124,8 @@ describe('the agent’s end', () => {
       expect(await checkpointClient(context, name).capture('m1')).toMatchObject({ scanned_files: 1 });
     }
     expect(await checkpointClient(context, 's1').capture('m1')).toMatchObject({ scanned_files: 0 });
+    await context.request('session/load', { sessionId: 's1', cwd: join(space.base, 'loaded'), mcpServers: [] });
+    expect(await checkpointClient(context, 's1').capture('m1')).toMatchObject({ scanned_files: 1 });
   });
 
   test('wrong params are -32602 with what is wrong and its code, an unknown action and an empty list too', async () => {
@@ -326,6 +333,24 @@ describe('the agent’s end', () => {
     await checkpoints.close();
   });
 
+  test('the draft of the protocol’s second version works the same', async () => {
+    await using space = new Space();
+    const app = draftAgent({ name: 'host' });
+    const checkpoints = workspaceCheckpoints(app, { ...openOptions(space, backend), RequestError: DraftError });
+    const info = { name: 'host', version: '1' };
+    app
+      .onRequest('initialize', () => ({ protocolVersion: 2, info, capabilities: {} }))
+      .onRequest('session/new', () => ({ sessionId: 's1' }));
+    const connection = draftClient({ name: 'client' }).connect(app);
+    expect(await connection.agent.request('initialize', { protocolVersion: 2, info, capabilities: {} })).toMatchObject({
+      capabilities: { _meta: { takeback: { workspaceCheckpoint: { actions: Object.keys(requestSchemas) } } } },
+    });
+    await connection.agent.request('session/new', { cwd: space.root, mcpServers: [] });
+    expect(await checkpointClient(connection.agent, 's1').capture('m1')).toMatchObject({ available: true });
+    connection.close();
+    await checkpoints.close();
+  });
+
   test('wrong options are refused at once', () => {
     expect(() => workspaceCheckpoints(agent(), {} as never)).toThrow('options.RequestError');
     expect(() => workspaceCheckpoints(agent(), { RequestError, onClose: 'forget' as never })).toThrow(
@@ -346,7 +371,7 @@ describe('the agent’s end', () => {
     await fc.assert(
       fc.asyncProperty(anyRequest(), async ({ action, request }) => {
         const fields = typeof request === 'object' && !Array.isArray(request) && request !== null;
-        const params = fields ? { action, ...acpNames(request as Record<string, unknown>) } : request;
+        const params = fields ? { action, ...camelKeys(request as Record<string, unknown>) } : request;
         try {
           const sent = JSON.parse(JSON.stringify(params) ?? 'null');
           if (soundAnswer(action, await connected.context.request(CHECKPOINT_METHOD, sent))) answers += 1;
@@ -365,11 +390,6 @@ describe('the agent’s end', () => {
     ).toEqual([]);
   });
 });
-
-function acpNames(request: Record<string, unknown>): Record<string, unknown> {
-  const camel = (key: string) => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
-  return Object.fromEntries(Object.entries(request).map(([key, value]) => [camel(key), value]));
-}
 
 test('the params of each action are those of Harn’s request, in camelCase, without the root', () => {
   expect(Object.keys(acpParamsSchemas)).toEqual(Object.keys(requestSchemas));

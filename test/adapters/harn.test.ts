@@ -12,6 +12,7 @@ import {
 import type { BackendKind } from '../../src/backend/backend.ts';
 import { openWorkspace, TakebackError, type Workspace } from '../../src/index.ts';
 import { availableBackends, describeBackends } from '../kit/backends.ts';
+import { recipe, runRecipe } from '../kit/recipe.ts';
 import { Space } from '../kit/space.ts';
 import { differing, snapshot } from '../kit/tree.ts';
 import { harnDriver, openOptions } from './harn/drivers.ts';
@@ -320,3 +321,11 @@ const MISUSE: ReadonlySet<string> = new Set([
   'ERR_OUTSIDE_ROOT',
   'ERR_EMPTY_PATHS',
 ]);
+
+test('the recipe runs as it stands', async () => {
+  await using space = new Space();
+  const [block] = recipe("Harn's methods");
+  const ran = await runRecipe(block?.code ?? '', { cwd: space.root, env: { XDG_STATE_HOME: space.dataDir } });
+  expect(ran).toEqual({ stdout: 'delete notes.txt\ndone\n', stderr: '' });
+  expect(space.exists('notes.txt')).toBe(false);
+});

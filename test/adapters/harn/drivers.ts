@@ -64,7 +64,11 @@ export class Connected {
   }
 }
 
-const camel = (key: string): string => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+/** Harn's names as ACP's. */
+export function camelKeys(request: Record<string, unknown>): Record<string, unknown> {
+  const camel = (key: string) => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  return Object.fromEntries(Object.entries(request).map(([key, value]) => [camel(key), value]));
+}
 
 /** The same requests with ACP's names; a session is started when it is first named, in the root of that request. */
 export async function acpDriver(space: Space, backend: BackendKind): Promise<Driver> {
@@ -76,10 +80,9 @@ export async function acpDriver(space: Space, backend: BackendKind): Promise<Dri
       const id = request.session_id as string;
       if (!started.has(id)) await connected.start(id, (root as string | undefined) ?? space.root);
       started.add(id);
-      const params = Object.fromEntries(Object.entries(request).map(([key, value]) => [camel(key), value]));
       try {
         return await connected.context.request(CHECKPOINT_METHOD, {
-          ...params,
+          ...camelKeys(request),
           action: method.replace('checkpoint_', ''),
         });
       } catch (error) {

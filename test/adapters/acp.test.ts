@@ -29,12 +29,8 @@ import { anyRequest, soundAnswer } from './harn/fuzz.ts';
 
 const backend = availableBackends[0] as BackendKind;
 
-interface Pair {
-  readonly context: ClientContext;
-  readonly checkpoints: WorkspaceCheckpoints;
-  /** Requests that the host's own handlers had. */
-  readonly seen: string[];
-}
+/** `seen`: requests that the host's own handlers had. */
+type Pair = { context: ClientContext; checkpoints: WorkspaceCheckpoints; seen: string[] };
 
 describe('the agent’s end', () => {
   const closing: (() => Promise<void>)[] = [];

@@ -208,6 +208,29 @@ describe('sessions and their roots', () => {
     expect(await methods.checkpoint_fork({ ...id, fork_session_id: 's2' })).toMatchObject(closed);
   });
 
+  test('options of openWorkspace and the default policy hold, and a request may say otherwise', async () => {
+    await using bench = new Bench();
+    const { space } = bench;
+    space.write('large.txt', '0123456789');
+    space.write('a.txt', '0');
+    const methods = bench.methods({ root: space.root, limits: { maxFileBytes: 5 }, onConflict: 'overwrite' });
+    const at = { session_id: 's1', boundary_id: 'm1' };
+    expect(await methods.checkpoint_capture(at)).toMatchObject({
+      unrestorable_files: 1,
+      uncovered: [{ path: 'large.txt', reason: 'too-large' }],
+    });
+    ok(await methods.checkpoint_call_begin({ session_id: 's1', call_id: 'c1' }));
+    space.write('a.txt', '1');
+    ok(await methods.checkpoint_call_end({ session_id: 's1', call_id: 'c1' }));
+    space.write('a.txt', '2');
+    const refused = ok(await methods.checkpoint_plan({ ...at, on_conflict: 'refuse' }));
+    expect(refused.entries).toMatchObject([{ path: 'a.txt', action: 'refuse' }]);
+    expect(ok(await methods.checkpoint_restore(at)).restored).toMatchObject([
+      { path: 'a.txt', action: 'restore', overrides: 'changed-outside-session' },
+    ]);
+    expect(space.read('a.txt')).toBe('0');
+  });
+
   test('wrong options are refused when the methods are made', () => {
     expect(() => checkpointMethods({ tenantId: '' })).toThrow('tenantId must not be empty');
     expect(() => checkpointMethods({ onConflict: 'force' as never })).toThrow(TakebackError);

@@ -7,7 +7,7 @@ import {
   agent as draftAgent,
   client as draftClient,
 } from '@agentclientprotocol/sdk/experimental/v2';
-import { agent, type ClientContext, client, RequestError } from '@agentclientprotocol/sdk/unstable';
+import { agent, client, RequestError } from '@agentclientprotocol/sdk/unstable';
 import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import {
@@ -15,22 +15,18 @@ import {
   CHECKPOINT_METHOD,
   CHECKPOINT_METHOD_TWIN,
   checkpointClient,
-  type WorkspaceCheckpoints,
-  type WorkspaceCheckpointsOptions,
   workspaceCheckpoints,
 } from '../../src/adapters/acp.ts';
 import { requestSchemas } from '../../src/adapters/harn.ts';
 import type { BackendKind } from '../../src/backend/backend.ts';
+import { type OpenOptions, openWorkspace } from '../../src/index.ts';
 import { availableBackends } from '../kit/backends.ts';
 import { Space } from '../kit/space.ts';
 import { differing, snapshot } from '../kit/tree.ts';
-import { Connected, camelKeys, INITIALIZE, openOptions, refusal } from './harn/drivers.ts';
+import { Connected, camelKeys, INITIALIZE, openOptions, Pair, type PairOptions, refusal } from './harn/drivers.ts';
 import { anyRequest, soundAnswer } from './harn/fuzz.ts';
 
 const backend = availableBackends[0] as BackendKind;
-
-/** `seen`: requests that the host's own handlers had. */
-type Pair = { context: ClientContext; checkpoints: WorkspaceCheckpoints; seen: string[] };
 
 describe('the agent’s end', () => {
   const closing: (() => Promise<void>)[] = [];
@@ -38,37 +34,13 @@ describe('the agent’s end', () => {
     for (const close of closing.splice(0)) await close();
   });
 
-  async function pair(space: Space, more: Partial<WorkspaceCheckpointsOptions> = {}): Promise<Pair> {
-    const app = agent({ name: 'host' });
-    const checkpoints = workspaceCheckpoints(app, { ...openOptions(space, backend), RequestError, ...more });
-    const seen: string[] = [];
-    let sessions = 0;
-    const note = (method: string): void => void seen.push(method);
-    app
-      .onRequest('initialize', () => ({
-        protocolVersion: 1,
-        agentCapabilities: { loadSession: true, _meta: { host: 1, takeback: { host: 2 } } },
-      }))
-      .onRequest('session/new', () => ({ sessionId: `s${++sessions}`, _meta: { host: true } }))
-      .onRequest('session/load', () => note('load'))
-      .onRequest('session/resume', () => ({}))
-      .onRequest('session/close', () => ({ _meta: { host: true } }))
-      .onRequest('session/delete', () => note('delete'))
-      .onRequest('session/fork', ({ params }) => {
-        note('fork');
-        if (params._meta?.fail === true) throw RequestError.internalError();
-        return { sessionId: `f${++sessions}` };
-      });
-    const connection = client({ name: 'client' }).connect(app);
-    closing.push(async () => {
-      connection.close();
-      await checkpoints.close();
-    });
-    await connection.agent.request('initialize', INITIALIZE);
-    return { context: connection.agent, checkpoints, seen };
+  async function pair(space: Space, more: PairOptions = {}): Promise<Pair> {
+    const made = await Pair.open({ ...openOptions(space, backend), ...more });
+    closing.push(() => made.close());
+    return made;
   }
 
-  async function started(space: Space, more: Partial<WorkspaceCheckpointsOptions> = {}): Promise<Pair> {
+  async function started(space: Space, more: PairOptions = {}): Promise<Pair> {
     const made = await pair(space, more);
     await made.context.request('session/new', { cwd: space.root, mcpServers: [] });
     return made;
@@ -183,15 +155,22 @@ describe('the agent’s end', () => {
     await checkpoints.close();
   });
 
-  test('a request that the client cancels is -32800', async () => {
+  test('a request that the client cancels is -32800, and records nothing', async () => {
     await using space = new Space();
-    const { checkpoints, context } = await started(space);
-    const cancelled = checkpoints.handle(
-      { sessionId: 's1', action: 'capture', boundaryId: 'm1' },
-      { signal: AbortSignal.abort() },
-    );
-    expect(await refusal(cancelled)).toMatchObject({ code: -32800, data: { code: 'ERR_CANCELLED' } });
+    let open: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => (open = resolve));
+    const late = (options: OpenOptions) => gate.then(() => openWorkspace(options));
+    const { checkpoints, context } = await started(space, { open: late });
+    const capture = { sessionId: 's1', action: 'capture', boundaryId: 'm1' };
+    const cancel = new AbortController();
+    const cancelled = refusal(context.request(CHECKPOINT_METHOD, capture, { cancellationSignal: cancel.signal }));
+    cancel.abort();
+    await context.request('initialize', INITIALIZE);
+    open();
+    expect(await cancelled).toMatchObject({ code: -32800 });
     expect(await checkpointClient(context, 's1').plan('m1')).toMatchObject({ reason: 'no_checkpoint' });
+    const aborted = checkpoints.handle(capture, { signal: AbortSignal.abort() });
+    expect(await refusal(aborted)).toMatchObject({ code: -32800, data: { code: 'ERR_CANCELLED' } });
   });
 
   test('session/close and session/delete drop, and say so beside the host’s answer', async () => {
@@ -230,7 +209,7 @@ describe('the agent’s end', () => {
     });
   });
 
-  test('the agent’s own calls and /undo-like code go through the same session', async () => {
+  test('an agent brackets its own calls through the same session, and opens the workspace for undo and the rest', async () => {
     await using space = new Space();
     space.write('a.txt', '0');
     const { checkpoints } = await started(space);
@@ -239,73 +218,13 @@ describe('the agent’s end', () => {
     await session.callBegin('c1');
     space.write('a.txt', '1');
     await session.callEnd('c1', { isError: true });
-    expect(await session.restore('m1')).toMatchObject({ outcome: 'done' });
+    const workspace = await space.open(backend);
+    expect(await workspace.session({ threadId: 's1' }).undo()).toMatchObject({
+      message: 'Undid the last turn. Files restored: 1.',
+    });
+    expect(space.read('a.txt')).toBe('0');
     expect(await session.drop()).toMatchObject({ dropped: true });
     expect(await refusal(checkpoints.session('s9').drop())).toMatchObject({ code: -32002 });
-  });
-
-  describe('session/fork', () => {
-    async function twoTurns(space: Space, context: ClientContext): Promise<void> {
-      const session = checkpointClient(context, 's1');
-      for (const turn of ['1', '2']) {
-        await session.capture(`m${turn}`);
-        await session.callBegin(`c${turn}`);
-        space.write('a.txt', turn);
-        await session.callEnd(`c${turn}`);
-      }
-    }
-    const fork = (context: ClientContext, cwd: string, meta?: Record<string, unknown>): Promise<unknown> =>
-      context.request('session/fork', { sessionId: 's1', cwd, mcpServers: [], ...(meta && { _meta: meta }) });
-
-    test('forks at the boundary that the client names: a restore in the fork takes back the abandoned turns', async () => {
-      await using space = new Space();
-      space.write('a.txt', '0');
-      const { context } = await started(space);
-      await twoTurns(space, context);
-      expect(await fork(context, space.root, { takeback: { boundaryId: 'm1' } })).toEqual({
-        sessionId: 'f2',
-        _meta: { takeback: { fork: { available: true, session_id: 'f2', boundary_id: 'm1' } } },
-      });
-      expect(space.read('a.txt')).toBe('2');
-      expect(await checkpointClient(context, 'f2').restore('m1')).toMatchObject({ outcome: 'done' });
-      expect(space.read('a.txt')).toBe('0');
-    });
-
-    test('without one it forks at the newest, also from a session that is not active here', async () => {
-      await using space = new Space();
-      const { context } = await started(space, { onClose: 'keep' });
-      await twoTurns(space, context);
-      await context.request('session/close', { sessionId: 's1' });
-      expect(await fork(context, space.root)).toMatchObject({
-        _meta: { takeback: { fork: { available: true, boundary_id: 'm2' } } },
-      });
-    });
-
-    test('a boundary of the wrong form is refused before the host forks; an unknown one is said beside its answer', async () => {
-      await using space = new Space();
-      const { context, seen } = await started(space);
-      await twoTurns(space, context);
-      expect(await refusal(fork(context, space.root, { takeback: { boundaryId: 7 } }))).toMatchObject({ code: -32602 });
-      expect(await refusal(fork(context, space.root, { takeback: 'm1' }))).toMatchObject({ code: -32602 });
-      expect(seen).toEqual([]);
-      expect(await fork(context, space.root, { takeback: { boundaryId: 'm9' } })).toMatchObject({
-        sessionId: 'f2',
-        _meta: { takeback: { fork: { available: false, reason: 'unknown_boundary' } } },
-      });
-      expect(await refusal(fork(context, space.root, { fail: true }))).toMatchObject({ code: -32603 });
-    });
-
-    test('a fork in another folder starts without checkpoints, and says so', async () => {
-      await using space = new Space();
-      mkdirSync(join(space.base, 'other'));
-      const { context } = await started(space);
-      await twoTurns(space, context);
-      expect(await fork(context, join(space.base, 'other'))).toMatchObject({
-        _meta: { takeback: { fork: { available: false, reason: 'unsupported' } } },
-      });
-      expect(await checkpointClient(context, 'f2').plan('m2')).toMatchObject({ reason: 'no_checkpoint' });
-      expect(await checkpointClient(context, 'f2').capture('m1')).toMatchObject({ available: true });
-    });
   });
 
   test('a fallback for all methods, and the SDK’s stable entry, are wrapped too', async () => {

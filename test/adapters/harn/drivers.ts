@@ -1,6 +1,11 @@
 /** Who plays the oracle: Harn's methods as they are, and the ACP method over a connection of the official SDK. */
 import { agent, type ClientContext, client, RequestError } from '@agentclientprotocol/sdk/unstable';
-import { CHECKPOINT_METHOD, type WorkspaceCheckpoints, workspaceCheckpoints } from '../../../src/adapters/acp.ts';
+import {
+  CHECKPOINT_METHOD,
+  type WorkspaceCheckpoints,
+  type WorkspaceCheckpointsOptions,
+  workspaceCheckpoints,
+} from '../../../src/adapters/acp.ts';
 import { type CheckpointMethodsOptions, checkpointMethods } from '../../../src/adapters/harn.ts';
 import type { BackendKind } from '../../../src/backend/backend.ts';
 import type { Space } from '../../kit/space.ts';
@@ -92,4 +97,51 @@ export async function acpDriver(space: Space, backend: BackendKind): Promise<Dri
       }
     },
   };
+}
+
+export type PairOptions = Partial<Omit<WorkspaceCheckpointsOptions, 'RequestError'>>;
+
+/** A host's agent with every handler that matters here, and a client of it. `seen`: what its own handlers were asked. */
+export class Pair {
+  readonly context: ClientContext;
+  readonly checkpoints: WorkspaceCheckpoints;
+  readonly seen: string[] = [];
+  readonly #end: () => void;
+  #sessions = 0;
+
+  private constructor(options: PairOptions) {
+    const app = agent({ name: 'host' });
+    this.checkpoints = workspaceCheckpoints(app, { ...options, RequestError });
+    app
+      .onRequest('initialize', () => ({
+        protocolVersion: 1,
+        agentCapabilities: { loadSession: true, _meta: { host: 1, takeback: { host: 2 } } },
+      }))
+      .onRequest('session/new', () => ({ sessionId: `s${++this.#sessions}`, _meta: { host: true } }))
+      .onRequest('session/load', () => undefined)
+      .onRequest('session/resume', () => ({}))
+      .onRequest('session/close', () => ({ _meta: { host: true } }))
+      .onRequest('session/delete', () => {
+        this.seen.push('delete');
+      })
+      .onRequest('session/fork', ({ params }) => {
+        this.seen.push('fork');
+        if (params._meta?.fail === true) throw RequestError.internalError();
+        return { sessionId: `f${++this.#sessions}` };
+      });
+    const connection = client({ name: 'client' }).connect(app);
+    this.context = connection.agent;
+    this.#end = () => connection.close();
+  }
+
+  static async open(options: PairOptions): Promise<Pair> {
+    const pair = new Pair(options);
+    await pair.context.request('initialize', INITIALIZE);
+    return pair;
+  }
+
+  async close(): Promise<void> {
+    this.#end();
+    await this.checkpoints.close();
+  }
 }

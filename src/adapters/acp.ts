@@ -116,13 +116,13 @@ export function checkpointClient(agent: AcpRequester, sessionId: string): Checkp
 
 function clientOf(send: (params: AcpParams) => Promise<unknown>, sessionId: string): CheckpointClient {
   const act = async <T>(action: CheckpointAction, params: Omit<AcpParams, 'sessionId' | 'action'>): Promise<T> =>
-    (await send({ sessionId, action, ...params })) as T;
+    (await send({ ...params, sessionId, action })) as T;
   return {
-    capture: (boundaryId, more) => act('capture', { boundaryId, ...more }),
-    callBegin: (callId, more) => act('call_begin', { callId, ...more }),
-    callEnd: (callId, more) => act('call_end', { callId, ...more }),
-    plan: (boundaryId, more) => act('plan', { boundaryId, ...more }),
-    restore: (boundaryId, more) => act('restore', { boundaryId, ...more }),
+    capture: (boundaryId, more) => act('capture', { ...more, boundaryId }),
+    callBegin: (callId, more) => act('call_begin', { ...more, callId }),
+    callEnd: (callId, more) => act('call_end', { ...more, callId }),
+    plan: (boundaryId, more) => act('plan', { ...more, boundaryId }),
+    restore: (boundaryId, more) => act('restore', { ...more, boundaryId }),
     drop: () => act('drop', {}),
   };
 }

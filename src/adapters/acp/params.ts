@@ -11,19 +11,19 @@ import { type CheckpointAction, requestSchemas } from '../harn/requests.ts';
 export interface AcpParams {
   readonly sessionId: string;
   readonly action: CheckpointAction;
-  readonly boundaryId?: string;
-  readonly callId?: string;
-  readonly sideEffect?: SideEffect;
-  readonly paths?: readonly string[];
-  readonly label?: string;
+  readonly boundaryId?: string | undefined;
+  readonly callId?: string | undefined;
+  readonly sideEffect?: SideEffect | undefined;
+  readonly paths?: readonly string[] | undefined;
+  readonly label?: string | undefined;
   /** Milliseconds. */
-  readonly deadlineMs?: number;
-  readonly tool?: string;
-  readonly stepId?: string;
-  readonly parentCallId?: string;
-  readonly isError?: boolean;
-  readonly onConflict?: ConflictPolicy;
-  readonly planToken?: string;
+  readonly deadlineMs?: number | undefined;
+  readonly tool?: string | undefined;
+  readonly stepId?: string | undefined;
+  readonly parentCallId?: string | undefined;
+  readonly isError?: boolean | undefined;
+  readonly onConflict?: ConflictPolicy | undefined;
+  readonly planToken?: string | undefined;
 }
 
 const camel = (key: string): string => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());

@@ -287,7 +287,7 @@ describeBackends('checkpoints of the AI SDK', (backend) => {
     await using run = kit(backend);
     const broken = tool({
       inputSchema: z.object({}),
-      execute: () => {
+      execute: (): string => {
         run.space.write('half.txt', '1\n');
         throw new Error('no');
       },

@@ -21,7 +21,7 @@ const isFunction = (value: unknown): boolean => typeof value === 'function';
 export const toolFactsSchema = z.strictObject({
   paths: z
     .union([
-      z.array(z.string()),
+      z.array(z.string()).readonly(),
       z.custom<(input: never) => readonly string[] | undefined>(isFunction, 'paths must be a list or a function'),
     ])
     .optional(),

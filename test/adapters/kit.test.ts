@@ -73,6 +73,33 @@ class Kit {
   }
 }
 
+/** A workspace that tells when a method of a session is used; what `hear` throws is thrown there. */
+function watching(workspace: Workspace, method: string, hear: () => void): Workspace {
+  const bound = (target: object, name: string | symbol): unknown => {
+    const value = Reflect.get(target, name, target) as unknown;
+    if (typeof value !== 'function') return value;
+    if (name !== method) return value.bind(target);
+    return async (...given: unknown[]) => {
+      hear();
+      return value.apply(target, given);
+    };
+  };
+  const watched = (session: Session): Session => new Proxy(session, { get: (target, name) => bound(target, name) });
+  return new Proxy(workspace, {
+    get: (target, key) =>
+      key === 'session' ? (options: { threadId: string }) => watched(target.session(options)) : bound(target, key),
+  });
+}
+
+/** A workspace in which one method of every session rejects, so many times. */
+function failing(workspace: Workspace, method: string, times = Number.POSITIVE_INFINITY): Workspace {
+  let left = times;
+  return watching(workspace, method, () => {
+    left -= 1;
+    if (left >= 0) throw new Error('boom');
+  });
+}
+
 /** A promise and what settles it. */
 function gate(): { readonly opened: Promise<void>; open(): void } {
   let open: () => void = () => undefined;
@@ -166,6 +193,25 @@ describeBackends('turns', (backend) => {
     expect(await kit.boundaries()).toEqual(['start', 'm1']);
     expect(await kit.undo()).toBe('Undid the last turn. Files restored: 1.');
     expect(kit.space.exists('b.txt')).toBe(false);
+  });
+
+  test('a turn that is known to be new is begun without a look at the turns before it', async () => {
+    let looks = 0;
+    await using kit = new Kit(backend, {
+      open: async (options) =>
+        watching(await openWorkspace(options), 'timeline', () => {
+          looks += 1;
+        }),
+    });
+    for (const id of ['m1', 'm2', 'm2', 'm3']) {
+      await kit.thread.message({ id });
+      await kit.thread.around({}, () => kit.write('a.txt', id));
+    }
+    expect(looks).toBe(0);
+    await kit.thread.turnEnded();
+    await kit.thread.message({ id: 'm3' });
+    expect(looks).toBe(1);
+    expect(await kit.boundaries()).toEqual(['m1', 'm2', 'm3']);
   });
 
   test('what a host tells without waiting happens in order', async () => {
@@ -484,29 +530,62 @@ describeBackends('workspaces', (backend) => {
   });
 });
 
-/** A workspace in which one method of every session rejects, so many times. */
-function failing(workspace: Workspace, method: string, times = Number.POSITIVE_INFINITY): Workspace {
-  let left = times;
-  const bound = (target: object, name: string | symbol): unknown => {
-    const value = Reflect.get(target, name, target) as unknown;
-    return typeof value === 'function' ? value.bind(target) : value;
-  };
-  const fails = (session: Session): Session =>
-    new Proxy(session, {
-      get: (target, name) => {
-        if (name !== method || left <= 0) return bound(target, name);
-        left -= 1;
-        return () => Promise.reject(new Error('boom'));
-      },
-    });
-  return new Proxy(workspace, {
-    get: (target, key) =>
-      key === 'session' ? (options: { threadId: string }) => fails(target.session(options)) : bound(target, key),
+describe('the test kit', () => {
+  /** Runs the suite on a host that does something wrong; answers the claims that fail. */
+  async function failed(options: {
+    brackets?: boolean;
+    onConflict?: 'overwrite';
+    redo?: boolean;
+    breaks?: boolean;
+  }): Promise<string[]> {
+    const { brackets = true, onConflict, redo = true, breaks = false } = options;
+    const start: Parameters<typeof adapterSuite>[0]['start'] = async ({ root, dataDir, runTool }) => {
+      const own = onConflict === undefined ? {} : { onConflict };
+      const adapter = recording({ root, dataDir, durability: 'fast', onProblem: () => undefined, ...own });
+      const thread = adapter.conversation('t1');
+      return {
+        turn: async (steps) => {
+          await thread.message();
+          if (breaks && !(await thread.session().then((session) => session.endTurn())).available) throw new Error('no');
+          for (const call of steps.flat()) {
+            const run = () => runTool(call);
+            await (brackets ? thread.around({}, run) : run()).catch(() => undefined);
+          }
+        },
+        undo: () => thread.undo(),
+        redo: async () => (redo ? thread.redo() : undefined),
+        close: () => adapter.close(),
+      };
+    };
+    const claims: string[] = [];
+    for (const { name, run } of adapterSuite({ name: 'x', start })) {
+      await run().catch(() => claims.push(name.slice(3, 30)));
+    }
+    return claims;
+  }
+
+  test.each([
+    ['none that is right', {}, []],
+    [
+      'one that records no call',
+      { brackets: false },
+      [
+        'undo takes back an edit, a ',
+        'undo keeps what somebody el',
+        'each undo takes back one tu',
+        'a turn that changed nothing',
+      ],
+    ],
+    ['one whose undo overwrites edits', { onConflict: 'overwrite' as const }, ['undo keeps what somebody el']],
+    ['one without redo', { redo: false }, ['undo takes back an edit, a ']],
+    ['one that fails where nothing can be recorded', { breaks: true }, ['a workspace that can’t be r']],
+  ])('fails %s', async (_, host, claims) => {
+    expect(await failed(host)).toEqual(claims);
   });
-}
+});
 
 describe('failures of ours', () => {
-  test.each(['capture', 'beginCall', 'endCall', 'endTurn', 'timeline'])(
+  test.each(['capture', 'beginCall', 'endCall', 'endTurn'])(
     '%s that throws is told, and the turn goes on',
     async (method) => {
       await using kit = new Kit('portable', { open: async (options) => failing(await openWorkspace(options), method) });
@@ -531,6 +610,18 @@ describe('failures of ours', () => {
     expect(kit.problems).toMatchObject([{ during: 'capture', detail: 'boom' }]);
     await kit.thread.around({}, () => kit.write('a.txt'));
     expect(await kit.boundaries()).toEqual(['m1']);
+  });
+
+  test('a look at the newest turn that fails is told, and the turn goes on', async () => {
+    await using kit = new Kit('portable', {
+      open: async (options) => failing(await openWorkspace(options), 'timeline'),
+    });
+    await kit.thread.message({ text: 'go', ordinal: 1 });
+    expect(await kit.thread.around({ id: 'c1' }, () => 7)).toBe(7);
+    expect(kit.problems).toMatchObject([
+      { during: 'capture', detail: 'boom' },
+      { during: 'capture', detail: 'boom' },
+    ]);
   });
 
   test('an onProblem that throws, or none, is a warning to the logger', async () => {

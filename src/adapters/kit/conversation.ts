@@ -9,7 +9,7 @@ import type { DiffResult, HistoryResult, Session, SessionInfo } from '../../api.
 import { TakebackError } from '../../errors.ts';
 import type { BeginCallOptions, RedoOptions, SessionKeyOptions, UndoOptions } from '../../schemas.ts';
 import type { Result } from '../../types.ts';
-import { boundaryIdOf, callIdOf, goesOn, type Message, numbered, safeId } from './ids.ts';
+import { boundaryIdOf, callIdOf, goesOn, isDerived, type Message, numbered, safeId } from './ids.ts';
 import { factsOf, type ToolFacts } from './options.ts';
 import { type CallEnd, type HostCall, Lane, type Nesting, type OpenCall, type Running } from './running.ts';
 
@@ -40,9 +40,12 @@ export class Conversation {
   #session: Session | undefined;
   /** All that was told of turns, in order. Never rejects. */
   #turns: Promise<void> = Promise.resolve();
-  /** The message that the turn answers, as it was asked for. */
+  /** The message that was told last. */
   #asked: string | undefined;
-  #captured = false;
+  /** The same, of the turn that was looked at last. */
+  #last: string | undefined;
+  /** The message whose turn is recorded, while that is known to stand. */
+  #current: string | undefined;
   #running: Running[] = [];
 
   constructor(settings: ConversationSettings) {
@@ -64,13 +67,13 @@ export class Conversation {
   message(message: Message = {}): Promise<void> {
     const asked = boundaryIdOf(message);
     if (this.#settings.nesting.isInside(this)) return this.#turns;
-    if (asked === this.#asked && this.#captured) return this.#turns;
-    if (asked !== this.#asked) this.#captured = false;
+    const current = this.#current;
+    if (current !== undefined && current === this.#asked && goesOn(current, asked)) return this.#turns;
     this.#asked = asked;
     const leftovers = [...this.#running];
     return this.#turn('capture', async () => {
       // What could not be opened is tried again, once a message.
-      if (this.#session === undefined || !this.#captured) this.#session = await this.#settings.enter();
+      if (this.#session === undefined || this.#current === undefined) this.#session = await this.#settings.enter();
       await this.#beginTurn(this.#session, asked, { leftovers, label: message.label });
     });
   }
@@ -168,12 +171,11 @@ export class Conversation {
   async diff(): Promise<Result<DiffResult>> {
     await this.#turns;
     const session = await this.session();
-    const newest = await newestTurn(session);
-    if (!newest.available) return newest;
-    if (newest.turn === undefined) {
-      return { available: false, reason: 'no-checkpoint', detail: 'the thread has no turn yet' };
-    }
-    return session.diff(newest.turn.position);
+    const timeline = await session.timeline({ limit: 1 });
+    if (!timeline.available) return timeline;
+    const turn = timeline.items.find((item) => item.type === 'boundary');
+    if (turn !== undefined) return session.diff(turn.position);
+    return { available: false, reason: 'no-checkpoint', detail: 'the thread has no turn yet' };
   }
 
   /** The host made a new thread of this one, up to the message `at`. */
@@ -185,7 +187,6 @@ export class Conversation {
   /** The host forgot the thread. */
   async drop(): Promise<Result<{ freedBytes: number }>> {
     await this.aborted();
-    this.#captured = false;
     return (await this.session()).drop();
   }
 
@@ -208,42 +209,37 @@ export class Conversation {
     asked: string,
     { leftovers, label }: { leftovers: readonly Running[]; label?: string | undefined },
   ): Promise<void> {
-    this.#captured = false;
-    const newest = await newestTurn(session);
-    if (!newest.available) throw newest;
-    const { turn } = newest;
-    if (turn !== undefined && !turn.undone && goesOn(turn.boundaryId, asked)) {
-      this.#captured = true;
-      return;
-    }
+    if (this.#current !== undefined && goesOn(this.#current, asked)) return;
+    const last = this.#last;
+    this.#last = asked;
+    this.#current = undefined;
+    // A message with an id of its own that this process has not told is new, as a rule: nothing is looked up for it.
+    const known = last === undefined ? isDerived(asked) : goesOn(last, asked);
+    if (known && (await this.#standsAt(session, asked))) return;
     await this.#sweep(leftovers);
-    await this.#capture(session, asked, label);
+    const options = label === undefined ? {} : { label };
+    for (let n = 1; this.#current === undefined; n += 1) {
+      if (await captured(session, numbered(asked, n), options)) this.#current = asked;
+      else if (n === 1 && !known && (await this.#standsAt(session, asked))) return;
+    }
   }
 
-  async #capture(session: Session, asked: string, label: string | undefined): Promise<void> {
-    for (let n = 1; !this.#captured; n += 1) {
-      try {
-        const result = await session.capture(numbered(asked, n), label === undefined ? {} : { label });
-        if (!result.available) throw result;
-        this.#captured = true;
-      } catch (error) {
-        if (!(error instanceof TakebackError) || error.code !== 'ERR_DUPLICATE_BOUNDARY') throw error;
-      }
-    }
+  /** The newest turn is that of the message, and was not undone: it goes on. */
+  async #standsAt(session: Session, asked: string): Promise<boolean> {
+    const turn = await newestTurn(session);
+    if (turn === undefined || turn.undone || !goesOn(turn.boundaryId, asked)) return false;
+    this.#current = asked;
+    return true;
   }
 
   /** A boundary that failed is tried again before a call: late is better than none. Calls before any message have one too. */
   async #ensureTurn(running: Running): Promise<void> {
     await this.#turns;
-    if (this.#captured || running.dropped) return;
+    if (this.#current !== undefined || running.dropped) return;
     await this.#turn('capture', async () => {
-      if (this.#captured) return;
       const session = await this.session();
-      const newest = await newestTurn(session);
-      if (!newest.available) throw newest;
-      const asked = this.#asked ?? newest.turn?.boundaryId ?? START;
-      this.#asked = asked;
-      await this.#beginTurn(session, asked, { leftovers: [] });
+      this.#asked ??= (await newestTurn(session))?.boundaryId ?? START;
+      await this.#beginTurn(session, this.#asked, { leftovers: [] });
     });
   }
 
@@ -271,7 +267,7 @@ export class Conversation {
     const waits = this.#settings.serialize && own === undefined && !this.#settings.nesting.isInside(this);
     await this.#ensureTurn(running);
     if (waits && !running.dropped) await this.#lane.enter(running, call.signal);
-    if (running.dropped || !this.#captured) return;
+    if (running.dropped || this.#current === undefined) return;
     running.entering = true;
     await this.#guard('tools', async () => {
       running.facts = factsOf(this.#settings.tools, call.tool, call.input);
@@ -359,7 +355,7 @@ export class Conversation {
     if (this.#settings.nesting.isInside(this)) return this.#turns;
     return this.#turn(during, async () => {
       await this.#sweep(leftovers);
-      this.#captured = false;
+      this.#current = undefined;
       await after();
     });
   }
@@ -369,19 +365,26 @@ export class Conversation {
     const session = await this.session();
     const result = await work(session);
     // The same message may come again: whether its turn goes on is to be looked up.
-    this.#captured = false;
+    if (result.available && result.outcome !== 'nothing') this.#current = undefined;
     return { message: result.available ? result.message : result.detail, result };
   }
 }
 
-interface Turn {
-  readonly boundaryId: string;
-  readonly position: string;
-  readonly undone: boolean;
+/** Throws where it could not be looked up. */
+async function newestTurn(session: Session): Promise<{ boundaryId: string; undone: boolean } | undefined> {
+  const timeline = await session.timeline({ limit: 1 });
+  if (!timeline.available) throw timeline;
+  return timeline.items.find((item) => item.type === 'boundary');
 }
 
-async function newestTurn(session: Session): Promise<Result<{ turn: Turn | undefined }>> {
-  const timeline = await session.timeline({ limit: 1 });
-  if (!timeline.available) return timeline;
-  return { available: true, turn: timeline.items.find((item) => item.type === 'boundary') };
+/** False where the session has a boundary of that id already. */
+async function captured(session: Session, id: string, options: { label?: string }): Promise<boolean> {
+  try {
+    const result = await session.capture(id, options);
+    if (!result.available) throw result;
+    return true;
+  } catch (error) {
+    if (error instanceof TakebackError && error.code === 'ERR_DUPLICATE_BOUNDARY') return false;
+    throw error;
+  }
 }

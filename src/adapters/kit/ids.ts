@@ -70,6 +70,11 @@ export function numbered(id: string, n: number): string {
 
 const DERIVED = /^user-(\d+)-([0-9a-f]{16})$/;
 
+/** True for an id that was made of a message's text and place. */
+export function isDerived(id: string): boolean {
+  return DERIVED.test(id);
+}
+
 /** True where a message with the id `asked` belongs to the turn that began at `newest`. */
 export function goesOn(newest: string, asked: string): boolean {
   const first = newest.replace(/#\d+$/, '');

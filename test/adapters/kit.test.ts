@@ -291,6 +291,22 @@ describeBackends('calls', (backend) => {
     expect(kit.problems).toEqual([]);
   });
 
+  test('what is told wrongly at the end of a call is told as a problem, and the call ends', async () => {
+    await using kit = new Kit(backend);
+    await kit.thread.message({ id: 'm1', label: 'x'.repeat(5000) });
+    const one = await kit.thread.begin({ id: 'c1' });
+    kit.write('a.txt');
+    await one.end({ paths: ['../../x'] });
+    await kit.thread.begin({ id: 'c2' });
+    await kit.thread.end('c2', { sideEffect: 'everything' as never });
+    expect(kit.problems.map(({ callId, reason }) => [callId, reason])).toEqual([
+      ['c1', 'ERR_OUTSIDE_ROOT'],
+      ['c2', 'ERR_INVALID_ARGUMENT'],
+    ]);
+    expect((await kit.calls()).map(({ state }) => state)).toEqual(['ended', 'ended']);
+    expect(await kit.undo()).toBe('Undid the last turn. Files restored: 1.');
+  });
+
   test('an id that comes twice at once is two calls, and each is ended', async () => {
     await using kit = new Kit(backend);
     await kit.thread.message({ id: 'm1' });

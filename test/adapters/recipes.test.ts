@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import type { BackendKind } from '../../src/backend/backend.ts';
 import { describeBackends } from '../kit/backends.ts';
 import { type Block, recipe, runRecipe } from '../kit/recipe.ts';
@@ -59,6 +59,9 @@ function block(heading: string, language: string): string {
 function envOf(space: Space, backend: BackendKind): Record<string, string> {
   return { XDG_STATE_HOME: join(space.base, 'state'), HOME: join(space.base, 'home'), TAKEBACK_BACKEND: backend };
 }
+
+/** A recipe starts a process or several. */
+vi.setConfig({ testTimeout: 240_000 });
 
 describeBackends('recipes', (backend) => {
   const run = async (code: string, options: Parameters<typeof runRecipe>[1] = {}): Promise<[Space, string[]]> => {

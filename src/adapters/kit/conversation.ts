@@ -6,9 +6,9 @@
  * message, an abort and the end of a turn end the calls that nobody ended.
  */
 import type { DiffResult, HistoryResult, Session, SessionInfo } from '../../api.ts';
-import { TakebackError } from '../../errors.ts';
-import type { BeginCallOptions, RedoOptions, SessionKeyOptions, UndoOptions } from '../../schemas.ts';
+import type { EndCallOptions, RedoOptions, SessionKeyOptions, UndoOptions } from '../../schemas.ts';
 import type { Result } from '../../types.ts';
+import { begunCall, captured, endedCall, newestTurn } from './attempts.ts';
 import { boundaryIdOf, callIdOf, goesOn, isDerived, type Message, numbered, safeId } from './ids.ts';
 import { factsOf, type ToolFacts } from './options.ts';
 import { type CallEnd, type HostCall, Lane, type Nesting, type OpenCall, type Running } from './running.ts';
@@ -28,6 +28,9 @@ export interface ConversationSettings {
   enter(): Promise<Session>;
   report(during: string, cause: unknown, callId?: string): void;
 }
+
+/** Longest label, and name of a tool, that the engine takes. */
+const MAX_NAME = 1024;
 
 /** The name of the turn of calls that come before any message. */
 const START = 'start';
@@ -217,7 +220,7 @@ export class Conversation {
     const known = last === undefined ? isDerived(asked) : goesOn(last, asked);
     if (known && (await this.#standsAt(session, asked))) return;
     await this.#sweep(leftovers);
-    const options = label === undefined ? {} : { label };
+    const options = label === undefined ? {} : { label: label.slice(0, MAX_NAME) };
     for (let n = 1; this.#current === undefined; n += 1) {
       if (await captured(session, numbered(asked, n), options)) this.#current = asked;
       else if (n === 1 && !known && (await this.#standsAt(session, asked))) return;
@@ -273,8 +276,8 @@ export class Conversation {
       running.facts = factsOf(this.#settings.tools, call.tool, call.input);
     });
     const { paths } = running.facts;
-    await this.#begin(running, {
-      ...(call.tool === undefined ? {} : { tool: call.tool.slice(0, 1024) }),
+    running.callId = await begunCall(await this.session(), safeId(running.id), {
+      ...(call.tool === undefined ? {} : { tool: call.tool.slice(0, MAX_NAME) }),
       ...(call.stepId === undefined ? {} : { stepId: safeId(call.stepId) }),
       ...(paths === undefined ? {} : { paths: [...paths] }),
       ...(parent === undefined ? {} : { parentCallId: parent }),
@@ -286,47 +289,21 @@ export class Conversation {
     return own?.callId ?? safeId(parentCallId);
   }
 
-  /** What can't be declared is left out, so that the call is recorded all the same. */
-  async #begin(running: Running, options: BeginCallOptions): Promise<void> {
-    const session = await this.session();
-    const asked = safeId(running.id);
-    let rest = options;
-    for (let n = 1; running.callId === null; ) {
-      const callId = numbered(asked, n);
-      try {
-        const result = await session.beginCall(callId, rest);
-        if (!result.available) throw result;
-        running.callId = callId;
-      } catch (error) {
-        const code = error instanceof TakebackError ? error.code : undefined;
-        if (code === 'ERR_DUPLICATE_CALL') n += 1;
-        // A tool may name a path outside the root: the call then owns what it changes, as one that names none.
-        else if (code === 'ERR_OUTSIDE_ROOT' && rest.paths !== undefined) rest = { ...rest, paths: undefined };
-        else if (code === 'ERR_UNKNOWN_CALL' && rest.parentCallId !== undefined) {
-          rest = { ...rest, parentCallId: undefined };
-        } else throw error;
-      }
-    }
-  }
-
-  async #end(running: Running, { isError, sideEffect = running.facts.sideEffect, paths }: CallEnd): Promise<void> {
+  async #end(
+    running: Running,
+    { isError = false, sideEffect = running.facts.sideEffect, paths }: CallEnd,
+  ): Promise<void> {
     if (running.ended) return;
     running.ended = true;
     await running.began;
     const { callId } = running;
     if (callId !== null) {
-      await this.#guard(
-        'endCall',
-        async () => {
-          const result = await (await this.session()).endCall(callId, {
-            isError: isError ?? false,
-            ...(sideEffect === undefined ? {} : { sideEffect }),
-            ...(paths === undefined ? {} : { paths: [...paths] }),
-          });
-          if (!result.available) throw result;
-        },
-        running.id,
-      );
+      const known: EndCallOptions = {
+        ...(sideEffect === undefined ? {} : { sideEffect }),
+        ...(paths === undefined ? {} : { paths: [...paths] }),
+      };
+      const work = async (): Promise<void> => endedCall(await this.session(), callId, { isError, known });
+      await this.#guard('endCall', work, running.id);
     }
     this.#leave(running);
   }
@@ -367,24 +344,5 @@ export class Conversation {
     // The same message may come again: whether its turn goes on is to be looked up.
     if (result.available && result.outcome !== 'nothing') this.#current = undefined;
     return { message: result.available ? result.message : result.detail, result };
-  }
-}
-
-/** Throws where it could not be looked up. */
-async function newestTurn(session: Session): Promise<{ boundaryId: string; undone: boolean } | undefined> {
-  const timeline = await session.timeline({ limit: 1 });
-  if (!timeline.available) throw timeline;
-  return timeline.items.find((item) => item.type === 'boundary');
-}
-
-/** False where the session has a boundary of that id already. */
-async function captured(session: Session, id: string, options: { label?: string }): Promise<boolean> {
-  try {
-    const result = await session.capture(id, options);
-    if (!result.available) throw result;
-    return true;
-  } catch (error) {
-    if (error instanceof TakebackError && error.code === 'ERR_DUPLICATE_BOUNDARY') return false;
-    throw error;
   }
 }

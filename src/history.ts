@@ -73,7 +73,11 @@ export async function undoNewest(
 ): Promise<HistoryResult> {
   await engine.checkRoot();
   await engine.catchUp();
-  if (session === null) return nothing(NOTHING_TO_UNDO);
+  if (session === null) {
+    // A boundary that is named must be known, also where the session isn't.
+    if (request.boundaryId !== undefined) await findBoundary(engine, null, request.boundaryId);
+    return nothing(NOTHING_TO_UNDO);
+  }
   await endDeadCalls(engine, request.signal);
   await refuseOpenCalls(engine, session);
   await refuseStandingRevert(engine, session);

@@ -5,7 +5,7 @@ import { parentOf } from '../rel-path.ts';
 import type { PublicVersion, RelPath, Version } from '../types.ts';
 
 /** `xxh3:<32 hex>` of a file, else its kind: `absent`, `dir`, `symlink`, `special`, `uncovered`. */
-export function hashText(version: Version): string {
+export function hashText(version: Version | PublicVersion): string {
   return version.kind === 'file' ? `xxh3:${version.content}` : version.kind;
 }
 

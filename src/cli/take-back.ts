@@ -55,7 +55,7 @@ async function repeat(
 export async function undo(context: Context, times: number, flags: { turn?: string }): Promise<number> {
   const { turn } = flags;
   if (turn !== undefined && times !== 1) throw new UsageError('Give either a number of turns or --turn, not both.');
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   if (asks(context) || context.options.dryRun === true) {
     const go =
       turn === undefined ? await previewUndo(context, session, times) : await previewTurn(context, session, turn);
@@ -98,7 +98,7 @@ const REDO_TURNS = 50;
 /** `redo [n]` */
 export async function redo(context: Context, times: number): Promise<number> {
   const { screen, options } = context;
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   if (asks(context) || options.dryRun === true) {
     const list = await items(session, REDO_TURNS);
     const standing = list.filter(
@@ -124,7 +124,7 @@ export async function redo(context: Context, times: number): Promise<number> {
 /** `restore boundary [paths…]` */
 export async function restore(context: Context, boundaryId: string, paths: readonly string[]): Promise<number> {
   const { screen, options } = context;
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const chosen = planOptions(context, paths);
   let planToken: string | undefined;
   if (asks(context) || options.dryRun === true) {
@@ -151,7 +151,7 @@ export async function restore(context: Context, boundaryId: string, paths: reado
 /** `revert message`: back to the files as they were when a message was complete. */
 export async function revert(context: Context, messageId: string): Promise<number> {
   const { screen, options } = context;
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   if (asks(context) || options.dryRun === true) {
     const hidden = await previewRevert(context, session, messageId);
     if (options.dryRun === true) {
@@ -188,7 +188,7 @@ async function previewRevert(
 /** `unrevert` */
 export async function unrevert(context: Context): Promise<number> {
   const { screen, options } = context;
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   if (asks(context) || options.dryRun === true) {
     const list = await items(session, REDO_TURNS);
     const at = list.findLastIndex((item) => item.type === 'operation' && item.kind === 'revert' && item.standing);

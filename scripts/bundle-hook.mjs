@@ -1,8 +1,9 @@
 /**
- * Builds `dist/cli/hook.cjs`: the hook command with the engine for the addon, in one CommonJS file. What `src/cli/hook/` says
- * of its parts is made true here: light stand-ins for two modules of Node, and the ordinary modules of `dist` where the
+ * Builds the hook command: `dist/cli/hook-body.cjs`, which holds it with the engine for the addon in one CommonJS file, and
+ * `dist/cli/hook.cjs`, which starts that from V8's cache. What `src/cli/hook/` says of its parts is made true here: light stand-ins for two modules of Node, and the ordinary modules of `dist` where the
  * portable backend serves.
  */
+import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
@@ -31,20 +32,29 @@ const parts = {
   },
 };
 
-export async function bundleHook() {
-  const bundle = await rolldown({
-    input: source('cli/hook/start.ts'),
+async function bundle({ input, file, define, plugins }) {
+  const built = await rolldown({
+    input: source(input),
     platform: 'node',
     tsconfig: false,
     treeshake: { moduleSideEffects: false },
-    plugins: [parts],
+    transform: { define },
+    plugins,
     onLog: (level, log) => {
-      if (level === 'warn') throw new Error(`the hook file: ${log.message}`);
+      if (level === 'warn') throw new Error(`${file}: ${log.message}`);
     },
   });
   try {
-    await bundle.write({ file: join(top, 'dist/cli/hook.cjs'), format: 'cjs', codeSplitting: false, minify: true });
+    const to = join(top, 'dist/cli', file);
+    const { output } = await built.write({ file: to, format: 'cjs', codeSplitting: false, minify: true });
+    return createHash('sha256').update(output[0].code).digest('hex').slice(0, 16);
   } finally {
-    await bundle.close();
+    await built.close();
   }
+}
+
+export async function bundleHook() {
+  const hash = await bundle({ input: 'cli/hook/start.ts', file: 'hook-body.cjs', define: {}, plugins: [parts] });
+  const define = { BODY_HASH: JSON.stringify(hash) };
+  await bundle({ input: 'cli/hook/cached.ts', file: 'hook.cjs', define, plugins: [parts] });
 }

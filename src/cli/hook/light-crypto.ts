@@ -19,6 +19,9 @@ function fractions(count: number, root: (prime: number) => number): number[] {
   return found;
 }
 
+const ROUND_CONSTANTS: readonly number[] = fractions(64, Math.cbrt);
+const START = fractions(8, Math.sqrt) as unknown as State;
+
 function padded(message: Uint8Array): Buffer {
   const blocks = Math.ceil((message.length + 9) / 64);
   const out = Buffer.alloc(blocks * 64);
@@ -43,15 +46,15 @@ function schedule(block: Buffer): number[] {
   return w;
 }
 
-type State = [number, number, number, number, number, number, number, number];
+type State = readonly [number, number, number, number, number, number, number, number];
 
-function compress(state: State, block: Buffer, constants: readonly number[]): State {
+function compress(state: State, block: Buffer): State {
   let [a, b, c, d, e, f, g, h] = state;
   const w = schedule(block);
   for (let i = 0; i < 64; i += 1) {
     const choose = (e & f) ^ (~e & g);
     const first =
-      (h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + choose + (constants[i] as number) + (w[i] as number)) | 0;
+      (h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + choose + (ROUND_CONSTANTS[i] as number) + (w[i] as number)) | 0;
     const majority = (a & b) ^ (a & c) ^ (b & c);
     const second = ((turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + majority) | 0;
     [a, b, c, d, e, f, g, h] = [(first + second) | 0, a, b, c, (d + first) | 0, e, f, g];
@@ -61,10 +64,9 @@ function compress(state: State, block: Buffer, constants: readonly number[]): St
 }
 
 function sha256(message: Uint8Array): Buffer {
-  const constants = fractions(64, Math.cbrt);
-  let state = fractions(8, Math.sqrt) as State;
+  let state = START;
   const blocks = padded(message);
-  for (let at = 0; at < blocks.length; at += 64) state = compress(state, blocks.subarray(at, at + 64), constants);
+  for (let at = 0; at < blocks.length; at += 64) state = compress(state, blocks.subarray(at, at + 64));
   const out = Buffer.alloc(32);
   for (const [i, word] of state.entries()) out.writeInt32BE(word, i * 4);
   return out;

@@ -1,6 +1,6 @@
 /**
- * `takeback hook <host>`: one event of an agent host, as JSON on standard input, is recorded. Built into one file,
- * `dist/cli/hook.cjs`, that starts in little more than Node's own time; `cli/main.ts` hands over to it, and settings that
+ * `takeback hook <host>`: one event of an agent host, as JSON on standard input, is recorded. Built into `dist/cli/hook.cjs`
+ * (`cached.ts`, `start.ts`), that starts in little more than Node's own time; `cli/main.ts` hands over to it, and settings that
  * `install` writes start it directly.
  *
  * A hook never disturbs its agent: whatever happens to an event, the exit code is 0 and nothing is printed; what went wrong

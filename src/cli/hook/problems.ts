@@ -26,7 +26,7 @@ export interface HookProblem {
   readonly detail: string;
 }
 
-const NAME = 'hook-problems.jsonl';
+export const PROBLEMS_FILE = 'hook-problems.jsonl';
 /** Over this the older half goes. */
 const LIMIT_BYTES = 64 * 1024;
 const LONGEST_DETAIL = 500;
@@ -35,7 +35,7 @@ const { O_APPEND, O_CREAT, O_NOFOLLOW = 0, O_RDWR, O_WRONLY, O_EXCL } = constant
 /** Notes a problem. Answers false where it could not be written: the caller has nobody else to tell. */
 export function noteProblem(dataDir: string, problem: HookProblem): boolean {
   const line = `${JSON.stringify({ ...problem, detail: problem.detail.slice(0, LONGEST_DETAIL) })}\n`;
-  const file = join(dataDir, NAME);
+  const file = join(dataDir, PROBLEMS_FILE);
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
     const fd = openSync(file, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0o600);
@@ -70,7 +70,7 @@ function halve(file: string, fd: number): void {
 export function readProblems(dataDir: string, limit: number): HookProblem[] {
   let text: string;
   try {
-    text = readFileSync(join(dataDir, NAME), 'utf8');
+    text = readFileSync(join(dataDir, PROBLEMS_FILE), 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw error;

@@ -122,10 +122,11 @@ export class EngineRecorder implements Recorder {
   }
 
   /**
-   * Waits for what must not be cut off: retention behind a capture. A process that only began or ended a call has nothing
-   * left to do once that is recorded, and may exit as if it were killed.
+   * Waits for what must not be cut off: retention behind a capture. A process that only began or ended a call hands on its
+   * segment, so that the next one goes on in it, and may then exit as if it were killed: all else is recorded.
    */
   async finish(): Promise<void> {
     if (this.#captured) await this.#engine.close();
+    else await this.#engine.blobs.close();
   }
 }

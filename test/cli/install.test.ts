@@ -12,11 +12,14 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { INSTALLED_EVENTS, ourCommands, withHooks, withoutHooks } from '../../src/cli/claude-settings.ts';
 import { readJsonText } from '../../src/cli/json-text.ts';
 import { HOOK_FILE } from '../adapters/claude-code/kit.ts';
 import { Space } from '../kit/space.ts';
+
+// Each event is a process, and some tests send dozens.
+vi.setConfig({ testTimeout: 240_000 });
 
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 const COMMAND = '"/usr/bin/node" "/opt/takeback/dist/cli/hook.cjs" claude-code';

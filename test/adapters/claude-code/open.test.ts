@@ -12,13 +12,16 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import type { BackendKind } from '../../../src/backend/backend.ts';
 import { noteProblem, readProblems } from '../../../src/cli/hook/problems.ts';
 import { workspaceDir } from '../../../src/data-dir.ts';
 import { availableBackends, describeBackends } from '../../kit/backends.ts';
 import { Space } from '../../kit/space.ts';
 import { HOOK_FILE, Hooks, MAIN_FILE, Script, UNHEARD } from './kit.ts';
+
+// Each event is a process, and some tests send dozens.
+vi.setConfig({ testTimeout: 240_000 });
 
 /** Where the backend has no say. */
 const ANY = availableBackends[0] as BackendKind;

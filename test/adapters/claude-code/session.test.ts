@@ -1,9 +1,12 @@
 /** Whole sessions of Claude Code, as hook events through real hook processes, and what `takeback undo` makes of them. */
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { describeBackends } from '../../kit/backends.ts';
 import { Space } from '../../kit/space.ts';
 import { contents, snapshot } from '../../kit/tree.ts';
 import { Hooks, Script, SESSION, UNHEARD } from './kit.ts';
+
+// Each event is a process, and some tests send dozens.
+vi.setConfig({ testTimeout: 240_000 });
 
 const P1 = 'b1a0b6c2-0000-4000-8000-000000000001';
 const P2 = 'b1a0b6c2-0000-4000-8000-000000000002';

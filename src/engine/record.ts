@@ -242,11 +242,17 @@ function endOf(call: CallRecord, end: Partial<Pick<EndRequest, 'sideEffect' | 'p
   };
 }
 
+/** An end that is recorded. */
+interface Ended {
+  readonly call: CallRecord;
+  readonly observed: Observed;
+}
+
 /**
- * Ends a call. Where the look fails, the end is kept and recorded by the next observation: the turn goes on.
+ * Records the end of a call, and asks nothing of what it changed: all that a hook process needs. Where the look fails, the
+ * end is kept and recorded by this process's next observation: the turn goes on.
  */
-export async function endCall(engine: Engine, session: SessionRecord, request: EndRequest): Promise<EndCallResult> {
-  const started = performance.now();
+export async function recordEnd(engine: Engine, session: SessionRecord, request: EndRequest): Promise<Ended> {
   const { timeline } = engine;
   const call = await timeline.call(session.id, request.callId);
   if (call === null || call.state !== 'open' || engine.pendingEnds.has(call.invocation)) {
@@ -256,20 +262,26 @@ export async function endCall(engine: Engine, session: SessionRecord, request: E
     );
   }
   const end = endOf(call, request);
-  let observed: Observed;
   try {
-    observed = await observe(engine, {
+    const observed = await observe(engine, {
       kind: 'end',
       signal: request.signal,
       durable: false,
       effects: () => ({ endCalls: [end] }),
     });
+    return { call, observed };
   } catch (error) {
     engine.pendingEnds.set(call.invocation, end);
     throw error;
   } finally {
     await engine.openCalls.end(call.invocation, engine.layout.root);
   }
+}
+
+/** Ends a call, tells listeners, and answers what it changed. */
+export async function endCall(engine: Engine, session: SessionRecord, request: EndRequest): Promise<EndCallResult> {
+  const started = performance.now();
+  const { call, observed } = await recordEnd(engine, session, request);
   await tellEnd(engine, session, call, observed.seq);
   return {
     callId: request.callId,

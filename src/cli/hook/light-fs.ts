@@ -31,9 +31,10 @@ interface Handle {
   close(): Promise<void>;
 }
 
-export async function open(path: fs.PathLike, flags: string): Promise<Handle> {
+export async function open(path: fs.PathLike, flags: string, mode?: fs.Mode): Promise<Handle | fs.promises.FileHandle> {
+  if (flags !== 'r') return fs.promises.open(path, flags, mode);
   const fd = fs.openSync(path, flags);
-  return {
+  const handle: Handle = {
     readFile: async () => fs.readFileSync(fd),
     read: async (buffer, offset, length, position) => ({
       buffer,
@@ -41,10 +42,14 @@ export async function open(path: fs.PathLike, flags: string): Promise<Handle> {
     }),
     close: async () => fs.closeSync(fd),
   };
+  return handle;
 }
 
 /** Work that few hooks come to: Node's own, loaded by the first call. */
 export const chmod: typeof fs.promises.chmod = (...args) => fs.promises.chmod(...args);
+export const readFile = ((...args: Parameters<typeof fs.promises.readFile>) =>
+  fs.promises.readFile(...args)) as typeof fs.promises.readFile;
+export const rm: typeof fs.promises.rm = (...args) => fs.promises.rm(...args);
 export const symlink: typeof fs.promises.symlink = (...args) => fs.promises.symlink(...args);
 export const utimes: typeof fs.promises.utimes = (...args) => fs.promises.utimes(...args);
 export const writeFile: typeof fs.promises.writeFile = (...args) => fs.promises.writeFile(...args);

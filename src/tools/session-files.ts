@@ -6,7 +6,7 @@
  */
 import { lstat, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errnoOf, type HeldFolder, openChild, openContained, removeContained } from '../hooks/contained.ts';
+import { errnoOf, type HeldFolder, has, openChild, openContained, removeContained } from '../hooks/contained.ts';
 import { isSafeName, safeName } from '../hooks/safe-name.ts';
 
 /** Outputs, and temp files that a kill left. */
@@ -26,7 +26,15 @@ export interface RemovedFiles {
 
 /** Removes the folder of one session, where there is one. */
 export function removeSessionFiles(resultsDir: string, sessionId: string): Promise<RemovedFiles> {
-  return removeFolders(resultsDir, { names: async () => [safeName(sessionId)], goes: async () => true });
+  const name = safeName(sessionId);
+  return removeFolders(resultsDir, {
+    names: async (folder) => {
+      if (!(await has(folder, name))) return [];
+      await refuseOthers(folder);
+      return [name];
+    },
+    goes: async () => true,
+  });
 }
 
 /** Removes folders that none of `sessionIds` owns, and in which nothing changed since `before` (milliseconds). */
@@ -37,7 +45,7 @@ export function removeUnowned(
   const owned = new Set(sessionIds.map(safeName));
   return removeFolders(resultsDir, {
     names: async (folder) => {
-      if (!(await isOurs(folder))) throw new Error('it has no .gitignore of offloadHook: nothing in it was removed');
+      await refuseOthers(folder);
       return (await readdir(folder.at())).filter((name) => isSafeName(name) && !owned.has(name));
     },
     goes: async (folder, name) => (await lastChange(folder, name)) < before,
@@ -70,6 +78,11 @@ async function removeFolders(
     await folder?.close();
   }
   return { removed, problems };
+}
+
+/** @throws where the folder is not one of `offloadHook`: a name in it may be somebody's own */
+async function refuseOthers(folder: HeldFolder): Promise<void> {
+  if (!(await isOurs(folder))) throw new Error('it has no .gitignore of offloadHook: nothing in it was removed');
 }
 
 async function isOurs(folder: HeldFolder): Promise<boolean> {

@@ -201,11 +201,25 @@ describeBackends('session manager', (backend) => {
       files: { removed: [], problems: [{ path: join(space.root, 'file/tool_results') }] },
     });
     expect(await sessions.session('s1')).toBeNull();
-    space.sh('rm file && mkdir -p file/tool_results/s1');
+    space.sh(String.raw`rm file && mkdir -p file/tool_results/s1 && printf '*\n' >file/tool_results/.gitignore`);
     expect(await sessions.deleteSession('s1')).toMatchObject({
       deleted: false,
       files: { removed: [join(space.root, 'file/tool_results/s1')], problems: [] },
     });
+  });
+
+  test('deleteSession removes nothing from a folder that offloadHook did not make, and says so', async () => {
+    const sessions = manager({ toolResultsDir: space.root });
+    space.write('src/a.txt', 'mine');
+    await sessions.createSession({ id: 'src' });
+    expect(await sessions.deleteSession('src')).toMatchObject({
+      deleted: true,
+      files: {
+        removed: [],
+        problems: [{ path: space.root, detail: expect.stringContaining('no .gitignore of offloadHook') }],
+      },
+    });
+    expect(space.read('src/a.txt')).toBe('mine');
   });
 
   test.each([

@@ -64,7 +64,7 @@ export function claudeCodeHooks(options: ClaudeCodeHooksOptions): ClaudeCodeHook
       const action = actionOf(input);
       if (action.kind !== 'ignore') await recording.record(action);
     } catch (fault) {
-      onProblem({ event: nameOf(input), ...problemOf(fault) });
+      tell(onProblem, { event: nameOf(input), ...problemOf(fault) });
     }
     return {};
   };
@@ -73,6 +73,16 @@ export function claudeCodeHooks(options: ClaudeCodeHooksOptions): ClaudeCodeHook
     session: async (sessionId) => (await recording.workspace()).session({ threadId: sessionId }),
     close: () => recording.close(),
   };
+}
+
+/** Whoever hears of problems can fail too; the agent goes on. */
+function tell(onProblem: (problem: ClaudeCodeProblem) => void, problem: ClaudeCodeProblem): void {
+  try {
+    onProblem(problem);
+  } catch (fault) {
+    warn(problem);
+    warn({ event: problem.event, reason: 'onProblem', detail: fault instanceof Error ? fault.message : String(fault) });
+  }
 }
 
 function warn({ event, reason, detail }: ClaudeCodeProblem): void {
@@ -96,19 +106,30 @@ class Recording {
   readonly #sessions = new Map<string, SessionRecorder>();
   readonly #running = new Set<Promise<void>>();
   #opened: Promise<Workspace> | undefined;
+  #closed = false;
   #turns = 0;
 
   constructor(open: () => Promise<Workspace>) {
     this.#open = open;
   }
 
-  /** @throws {NotRecorded} where it can't be opened; the next event tries again */
+  /** @throws {NotRecorded} where it can't be opened (the next event tries again), and once it was closed */
   async workspace(): Promise<Workspace> {
-    this.#opened ??= this.#open();
-    const workspace = await this.#opened;
+    // One that is opened now would be closed by nobody.
+    if (this.#closed) throw new NotRecorded('closed', 'the hooks were closed');
+    const opening = this.#opened ?? this.#open();
+    this.#opened = opening;
+    const workspace = await opening.catch((fault: unknown) => {
+      this.#forget(opening);
+      throw fault;
+    });
     if (workspace.available) return workspace;
-    this.#opened = undefined;
+    this.#forget(opening);
     throw new NotRecorded(workspace.reason ?? 'unsupported', workspace.detail ?? 'the workspace can not be opened');
+  }
+
+  #forget(opening: Promise<Workspace>): void {
+    if (this.#opened === opening) this.#opened = undefined;
   }
 
   async record(action: Exclude<HookAction, { kind: 'ignore' }>): Promise<void> {
@@ -130,6 +151,7 @@ class Recording {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     await Promise.allSettled(this.#running);
     const opened = this.#opened;
     this.#opened = undefined;

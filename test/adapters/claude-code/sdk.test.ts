@@ -100,6 +100,39 @@ describeBackends('hooks of the Agent SDK', (backend) => {
     expect(problems).toHaveLength(2);
     await to.close();
   });
+
+  test('an event after close is a problem, and opens nothing again', async () => {
+    await using space = new Space();
+    const { to, problems } = start(space);
+    const script = new Script(space.root);
+    await fire(to, script.prompt(P1, 'go'));
+    await to.close();
+    await fire(to, script.pre('Bash', 't1', {}));
+    expect(problems).toMatchObject([{ event: 'PreToolUse', reason: 'closed', detail: 'the hooks were closed' }]);
+    await expect(to.session(SESSION)).rejects.toThrow('the hooks were closed');
+    await to.close();
+  });
+
+  test('an onProblem that throws stops no tool', async () => {
+    await using space = new Space();
+    const to = claudeCodeHooks({
+      ...{ root: space.root, dataDir: space.dataDir, backend },
+      onProblem: () => {
+        throw new Error('no listener');
+      },
+    });
+    const warnings: string[] = [];
+    const hear = (warning: Error): void => void warnings.push(warning.message);
+    process.on('warning', hear);
+    await fire(to, { hook_event_name: 'PreToolUse' });
+    await new Promise(setImmediate);
+    process.off('warning', hear);
+    expect(warnings).toEqual([
+      'PreToolUse was not recorded: tool_name must be a non-empty string, got nothing (bad-input)',
+      'PreToolUse was not recorded: no listener (onProblem)',
+    ]);
+    await to.close();
+  });
 });
 
 describe('claudeCodeHooks', () => {

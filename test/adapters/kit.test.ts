@@ -532,6 +532,33 @@ describeBackends('workspaces', (backend) => {
     expect(await kit.undo()).toBe('Undid the last turn. Files restored: 1.');
   });
 
+  test('close while a root is asked for, or while one fails to open: nothing is opened, and the others close', async () => {
+    let tell: (root: string) => void = () => undefined;
+    const asked: string[] = [];
+    const opened: Workspace[] = [];
+    await using kit = new Kit(backend, {
+      root: ({ threadId }) =>
+        threadId === 'slow'
+          ? new Promise((done) => {
+              tell = done;
+            })
+          : `/nowhere/${threadId}`,
+      open: async (options) => {
+        asked.push(options.root);
+        if (options.root.endsWith('bad')) throw new Error('no engine');
+        opened.push(await openWorkspace({ ...options, root: kit.space.root }));
+        return opened.at(-1) as Workspace;
+      },
+    });
+    const told = ['slow', 'bad', 'good'].map((id) => kit.adapter.conversation(id).session());
+    const settled = Promise.allSettled(told);
+    await kit.adapter.close();
+    tell('/nowhere/late');
+    expect((await settled).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'fulfilled']);
+    expect(asked).toEqual(['/nowhere/bad', '/nowhere/good']);
+    expect(await opened[0]?.stats()).toMatchObject({ available: false, reason: 'closed' });
+  });
+
   test('after close what a host tells is a problem, and tools run', async () => {
     await using kit = new Kit(backend);
     await kit.thread.message({ id: 'm1' });

@@ -22,6 +22,8 @@ export class Rooms {
   async of(thread: HostThread): Promise<Workspace> {
     if (this.#closed !== undefined) throw this.#closed;
     const folder = typeof this.#root === 'function' ? await this.#root(thread) : this.#root;
+    // Closed while the root was asked for: what is opened now would be closed by nobody.
+    if (this.#closed !== undefined) throw this.#closed;
     const opening = this.#rooms.get(folder) ?? this.#open({ ...this.#options, root: folder });
     this.#rooms.set(folder, opening);
     let workspace: Workspace;
@@ -47,6 +49,7 @@ export class Rooms {
     this.#closed = why;
     const rooms = [...this.#rooms.values()];
     this.#rooms.clear();
-    for (const room of rooms) await (await room).close();
+    // One that failed to open has nothing to close; who waited for it has the error.
+    await Promise.all(rooms.map(async (room) => (await room.catch(() => undefined))?.close()));
   }
 }

@@ -24,6 +24,7 @@ import {
 import { homedir } from 'node:os';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { TakebackError } from '../errors.ts';
 import { ourCommands, SettingsError, withHooks, withoutHooks } from './claude-settings.ts';
 import { type Context, UsageError } from './context.ts';
 import { Exit, type Host } from './host.ts';
@@ -119,6 +120,19 @@ function read(file: string): Settings {
   const text = bytes.toString('utf8');
   if (!Buffer.from(text, 'utf8').equals(bytes)) throw new UsageError(`${oneLine(file)} is not UTF-8. Mend it by hand.`);
   return { file, target, text };
+}
+
+/** A fault of the system names the settings file, and what to look at. */
+function onFile<T>(file: string, work: () => T): T {
+  try {
+    return work();
+  } catch (fault) {
+    if (typeof (fault as NodeJS.ErrnoException | null)?.syscall !== 'string') throw fault;
+    const remedy = 'Look at its rights, those of its folder, and whether that is a folder.';
+    throw new TakebackError('ERR_IO', `${file} can't be changed: ${(fault as Error).message}. ${remedy}`, {
+      cause: fault,
+    });
+  }
 }
 
 /** The file's text after `change`, or a usage fault that names the file. */
@@ -242,7 +256,7 @@ async function carryOut(context: Context, { settings, next, linked, apply, done 
     screen.line('Nothing was changed.');
     return Exit.failed;
   }
-  apply();
+  onFile(file, apply);
   screen.object({ ...facts, changed: true });
   screen.line(done);
   return Exit.done;
@@ -255,8 +269,11 @@ function place(
   const scope = scopeOf(flags);
   const project =
     context.options.root === undefined ? context.host.cwd : resolve(context.host.cwd, context.options.root);
+  // A name that was mistyped must not become a folder.
+  if (scope !== 'user' && statSync(project, { throwIfNoEntry: false })?.isDirectory() !== true)
+    throw new UsageError(`${oneLine(project)} is not a folder. Give that of the project with --root.`);
   const file = settingsFiles(context.host, project)[scope];
-  const settings = read(file);
+  const settings = onFile(file, () => read(file));
   const base = scope === 'user' ? dirname(dirname(file)) : project;
   return { scope, project, settings, linked: isLinked(settings, base) };
 }

@@ -257,11 +257,36 @@ test('doctor tells where hooks are installed, what they could not record, and wh
   expect(at.run('doctor').stdout).toContain('the event is not JSON: "{" (bad-input)');
 });
 
+test('a project that is not there is not made by a mistyped --root', async () => {
+  await using at = new Settings();
+  at.space.write('file', 'x');
+  for (const name of ['no/such', 'file']) {
+    const run = at.run('install', 'claude-code', '--root', name);
+    expect(run.status).toBe(2);
+    expect(run.stderr).toContain(`${join(at.project, name)} is not a folder. Give that of the project with --root.`);
+  }
+  expect(readdirSync(at.project)).toEqual(['file']);
+});
+
+test('what stands where the settings folder belongs is told with the file, and stays', async () => {
+  await using at = new Settings();
+  at.space.write('.claude', 'mine');
+  const run = at.run('install', 'claude-code', '--json');
+  expect(run.status).toBe(1);
+  expect(run.stderr).not.toContain('bug');
+  expect(JSON.parse(run.stdout)).toMatchObject({
+    error: { code: 'ERR_IO', message: expect.stringContaining(`${at.file('local')} can't be changed: ENOTDIR`) },
+  });
+  expect(at.space.read('.claude')).toBe('mine');
+});
+
 test('a settings folder that can not be written is told, and nothing is left behind', async () => {
   await using at = new Settings();
   at.put('local', '{}\n');
   chmodSync(dirname(at.file('local')), 0o500);
   if (process.getuid?.() === 0) return expect(at.run('install', 'claude-code').status, 'root may write').toBe(0);
-  expect(at.run('install', 'claude-code').status).toBe(1);
+  const run = at.run('install', 'claude-code');
+  expect(run.status).toBe(1);
+  expect(run.stderr).toContain(`${at.file('local')} can't be changed: EACCES`);
   expect(readdirSync(dirname(at.file('local')))).toEqual(['settings.local.json']);
 });

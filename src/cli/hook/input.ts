@@ -9,6 +9,8 @@ import { read } from 'node:fs';
 export const LIMIT_BYTES: number = 64 * 1024 * 1024;
 const CHUNK_BYTES = 64 * 1024;
 const CLOSING = new Set([0x7d, 0x5d, 0x0a, 0x0d, 0x20]);
+/** What parts of an event are parsed for nothing: this many bytes, and as many as came. */
+const TRIES_BYTES = 8 * 1024 * 1024;
 
 export class InputError extends Error {}
 
@@ -24,6 +26,13 @@ function next(buffer: Buffer): Promise<number> {
   });
 }
 
+/** Some shells of Windows put a byte order mark before what they pipe. */
+function textOf(parts: readonly Buffer[]): string {
+  return Buffer.concat(parts)
+    .toString('utf8')
+    .replace(/^\ufeff/, '');
+}
+
 function tryParse(text: string): { value: unknown } | null {
   try {
     return { value: JSON.parse(text) };
@@ -36,8 +45,8 @@ function tryParse(text: string): { value: unknown } | null {
 export async function readJson(): Promise<unknown> {
   const parts: Buffer[] = [];
   let total = 0;
-  /** Parsing again costs as much as all that came: only where that has doubled since the last try. */
-  let triedAt = 0;
+  /** Parsing again costs as much as all that came: bytes that were parsed so far. */
+  let tried = 0;
   for (;;) {
     const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
     const count = await next(buffer);
@@ -45,13 +54,12 @@ export async function readJson(): Promise<unknown> {
     total += count;
     if (total > LIMIT_BYTES) throw new InputError(`the event has more than ${LIMIT_BYTES} bytes`);
     parts.push(buffer.subarray(0, count));
-    const mayEnd = count < CHUNK_BYTES && CLOSING.has(buffer[count - 1] as number);
-    if (!mayEnd || total < 2 * triedAt) continue;
-    triedAt = total;
-    const whole = tryParse(Buffer.concat(parts).toString('utf8'));
+    if (!CLOSING.has(buffer[count - 1] as number) || tried > total + TRIES_BYTES) continue;
+    tried += total;
+    const whole = tryParse(textOf(parts));
     if (whole !== null) return whole.value;
   }
-  const text = Buffer.concat(parts).toString('utf8');
+  const text = textOf(parts);
   if (text.trim() === '') throw new InputError('standard input was empty');
   const whole = tryParse(text);
   if (whole === null) throw new InputError(`the event is not JSON: ${JSON.stringify(text.slice(0, 80))}`);

@@ -109,6 +109,25 @@ test('an event is recorded although standard input is never closed', async () =>
   expect(hooks.problems()).toEqual([]);
 });
 
+test('an event that fills what is read at once is recorded although standard input is never closed', async () => {
+  await using space = new Space();
+  const hooks = new Hooks(space, ANY);
+  const event = new Script(space.root).event('Notification');
+  const bare = Buffer.byteLength(JSON.stringify({ ...event, more: '' }));
+  const child = hooks.start();
+  child.stdin?.write(JSON.stringify({ ...event, more: '}'.repeat(65_536 - bare) }));
+  expect(await once(child, 'close')).toEqual([0, null]);
+  expect(hooks.problems()).toEqual([]);
+});
+
+test('a byte order mark before an event is passed over', async () => {
+  await using space = new Space();
+  const hooks = new Hooks(space, ANY);
+  const event = JSON.stringify(new Script(space.root).event('Notification'));
+  expect(hooks.send(`\ufeff${event}`)).toEqual(UNHEARD);
+  expect(hooks.problems()).toEqual([]);
+});
+
 test('a host that sends half an event and waits is not waited for', async () => {
   await using space = new Space();
   const hooks = new Hooks(space, ANY);

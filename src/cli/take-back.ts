@@ -7,7 +7,7 @@
  */
 import type { HistoryResult, Session, TimelineItem } from '../api.ts';
 import type { RedoOptions } from '../schemas.ts';
-import type { Plan, Receipt, Result, WorkOptions } from '../types.ts';
+import type { Plan, Receipt, Result, Unavailable, WorkOptions } from '../types.ts';
 import { changeLines, planLines, receiptExit, receiptLines } from './changes.ts';
 import { type Context, need, UsageError } from './context.ts';
 import { Exit } from './host.ts';
@@ -71,8 +71,18 @@ async function repeat(
 ): Promise<number> {
   const { screen } = context;
   const done: HistoryResult[] = [];
+  let stopped: Unavailable | undefined;
   while (done.length < times) {
-    const result = need(await context.work(step));
+    const answer = await context.work(step);
+    if (!answer.available && done.length > 0) {
+      // What was done before it is done, and must not be hidden by it.
+      stopped = answer;
+      screen.note(
+        `takeback: ${done.length} of ${times} done, then: ${oneLine(answer.detail)} (${oneLine(answer.reason)})`,
+      );
+      break;
+    }
+    const result = need(answer);
     if (result.receipt === undefined && done.length > 0) {
       screen.line(`${oneLine(result.message)} ${done.length} of ${times} done.`);
       break;
@@ -88,7 +98,9 @@ async function repeat(
     message: last?.message,
     outcome: last?.outcome,
     operations: done.map((result) => result.receipt).filter((receipt) => receipt !== undefined),
+    ...(stopped === undefined ? {} : { stopped }),
   });
+  if (stopped !== undefined) return Exit.partial;
   if (last?.receipt === undefined) return Exit.failed;
   return receiptExit(last.receipt);
 }

@@ -295,6 +295,26 @@ describe('undo, redo, restore', () => {
     expect(JSON.parse(run.stdout).operations).toHaveLength(2);
   });
 
+  test('undo 3 that is stopped by a fault tells what was done before it, and ends with 3', async () => {
+    let turns = 1;
+    const run = await takeback(['undo', '3', '--json'], {
+      answers: {
+        undo: async () => {
+          turns -= 1;
+          if (turns >= 0) return history({ restored: [entry('a.txt', 'restore')] });
+          return { available: false, reason: 'no-space', detail: 'the disk is full' };
+        },
+      },
+    });
+    expect(run.code).toBe(3);
+    expect(JSON.parse(run.stdout)).toMatchObject({
+      available: true,
+      operations: [{ restored: [{ path: 'a.txt' }] }],
+      stopped: { available: false, reason: 'no-space', detail: 'the disk is full' },
+    });
+    expect(run.stderr).toBe('takeback: 1 of 3 done, then: the disk is full (no-space)\n');
+  });
+
   test('nothing to undo ends with 1', async () => {
     const run = await takeback(['undo'], {
       answers: { undo: async () => ({ available: true, message: 'Nothing to undo.', outcome: 'nothing' }) },

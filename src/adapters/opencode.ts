@@ -8,7 +8,7 @@
  * user's own, and sessions that OpenCode forks: they begin without a history of files.
  */
 import { realpathSync } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import {
   type Adapter,
   type AdapterOptions,
@@ -89,7 +89,7 @@ export function takeback(options: OpenCodeOptions = {}): (input: OpenCodeInput) 
     const worktree = input.worktree === undefined || input.worktree === '/' ? input.directory : input.worktree;
     const adapter: Adapter<OpenCodeHooks> = defineAdapter<OpenCodeHooks>({
       name: 'opencode',
-      tools: toolsIn(input.directory),
+      tools: toolsIn(input.directory, typeof rest.root === 'string' ? rest.root : worktree),
       mount: (recorder) => hooksOf(recorder, { input, answer, close: () => adapter.close() }),
     })({ root: worktree, onProblem: teller(input.client), ...rest });
     return adapter.host;
@@ -100,10 +100,10 @@ const READS = { paths: [], sideEffect: 'read_only' } as const;
 const FETCHES = { paths: [], sideEffect: 'network_read' } as const;
 
 /** OpenCode's own tools. Those of MCP servers and plugins are not known: they own what changes while they run. */
-function toolsIn(directory: string): ToolTable {
+function toolsIn(directory: string, root: string): ToolTable {
   const file = {
     paths: ({ filePath }: { filePath?: unknown }) =>
-      typeof filePath === 'string' ? [realFile(resolve(directory, filePath))] : undefined,
+      typeof filePath === 'string' ? writtenFiles(realFile(resolve(directory, filePath)), root) : undefined,
     sideEffect: 'workspace_write',
   } as const;
   return {
@@ -114,7 +114,18 @@ function toolsIn(directory: string): ToolTable {
   };
 }
 
-/** The file that a write to `path` changes: links of its folders followed, as far as they are there. */
+/** A write goes through a link to the file that it leads to; one outside the root is nothing that could be declared. */
+function writtenFiles(path: string, root: string): string[] {
+  try {
+    const target = realpathSync(path);
+    const below = relative(realpathSync(root), target);
+    return below.startsWith('..') || isAbsolute(below) ? [path] : [...new Set([path, target])];
+  } catch {
+    return [path];
+  }
+}
+
+/** The name that a write to `path` goes to: links of its folders followed, as far as they are there. */
 function realFile(path: string): string {
   const folder = dirname(path);
   if (folder === path) return path;

@@ -1,5 +1,5 @@
 /** The plugin in a small host; `opencode-real.test.ts` runs it in the program itself. */
-import { rmSync, symlinkSync } from 'node:fs';
+import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { type OpenCodeOptions, takeback } from '../../src/adapters/opencode.ts';
@@ -215,6 +215,24 @@ describeBackends('the OpenCode plugin', (backend) => {
     await host.turn(SESSION, [[write(space, 'c1', 'link/a.txt')]]);
     expect(await host.command(SESSION, 'takeback-undo')).toBe('Undid the last turn. Files restored: 1.');
     expect(space.exists('real/a.txt')).toBe(false);
+  });
+
+  test('a file tool on a link owns the file that it leads to; on one that leads outside, nothing else', async () => {
+    await using space = new Space();
+    await using host = await opened(space);
+    space.write('real.txt', '0\n');
+    symlinkSync('real.txt', join(space.root, 'link.txt'));
+    symlinkSync(join(space.base, 'outside.txt'), join(space.root, 'out.txt'));
+    writeFileSync(join(space.base, 'outside.txt'), '0\n');
+    const outside = write(space, 'c2', 'out.txt');
+    const mine = (): void => {
+      outside.run();
+      space.write('mine.txt', 'mine\n');
+    };
+    await host.turn(SESSION, [[write(space, 'c1', 'link.txt')], [{ ...outside, run: mine }]]);
+    expect(await host.command(SESSION, 'takeback-undo')).toBe('Undid the last turn. Files restored: 1.');
+    expect([space.read('real.txt'), space.read('mine.txt')]).toEqual(['0\n', 'mine\n']);
+    expect(host.logged).toEqual([]);
   });
 
   test('a session that is deleted is forgotten', async () => {

@@ -9,6 +9,7 @@ import type { Host } from './host.ts';
 
 async function command(): Promise<void> {
   const { main } = await import('./program.ts');
+  const terminal = { input: process.stdin, output: process.stderr };
   const host: Host = {
     stdout: process.stdout,
     stderr: process.stderr,
@@ -17,25 +18,22 @@ async function command(): Promise<void> {
     cwd: process.cwd(),
     now: () => Date.now(),
     open: async (options) => (await import('../workspace.ts')).openWorkspace(options),
-    confirm: async (question) => {
-      const { confirm } = await import('@clack/prompts');
-      return (await confirm({ message: question, output: process.stderr, initialValue: false })) === true;
-    },
-    choose: async (question, choices) => {
-      const { isCancel, multiselect } = await import('@clack/prompts');
-      const options = choices.map((label, value) => ({ value, label }));
-      const picked = await multiselect({ message: question, options, required: false, output: process.stderr });
-      return isCancel(picked) ? null : picked;
-    },
+    confirm: async (question) => (await import('./ask.ts')).askYesNo(terminal, question),
+    choose: async (question, choices) => (await import('./ask.ts')).askChoices(terminal, question, choices),
   };
-  // A reader that went away (`takeback log | head`) is no fault of ours.
+  // A reader that went away (`takeback log | head`) is no fault of ours; a full disk is told when the work is done.
+  let unsaid: Error | undefined;
   process.stdout.on('error', (fault: NodeJS.ErrnoException) => {
-    if (fault.code !== 'EPIPE') throw fault;
+    if (fault.code !== 'EPIPE') unsaid ??= fault;
   });
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
     version: string;
   };
-  process.exitCode = await main(host, process.argv.slice(2), version);
+  const code = await main(host, process.argv.slice(2), version);
+  // The stream tells of a fault after the write that met it.
+  await new Promise(setImmediate);
+  if (unsaid !== undefined) process.stderr.write(`takeback: the output can't be written: ${unsaid.message}\n`);
+  process.exitCode = unsaid === undefined ? code : code || 1;
 }
 
 if (process.argv[2] === 'hook' && !process.argv.includes('--help')) createRequire(import.meta.url)('./hook.cjs');

@@ -5,9 +5,11 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
+  closeSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   readFileSync,
   realpathSync,
@@ -248,5 +250,18 @@ describeBackends('the command', (backend) => {
     ]);
     expect(hashTree(root).hash).toBe(before);
     expect(readdirSync(folder).sort()).toEqual(['root']);
+  });
+
+  test.runIf(existsSync('/dev/full'))('an output that can not be written is told when the work is done', () => {
+    expect(takeback(backend, 'run', '--boundary', 'b1', '--', 'sh', '-c', 'echo 2 >a.txt').status).toBe(0);
+    const full = openSync('/dev/full', 'w');
+    const ended = spawnSync(process.execPath, [MAIN, '--data-dir', dataDir, '--backend', backend, 'undo'], {
+      ...{ cwd: root, encoding: 'utf8', env: environment() },
+      stdio: ['ignore', full, 'pipe'],
+    });
+    closeSync(full);
+    expect(ended.status).toBe(1);
+    expect(ended.stderr).toMatch(/^takeback: the output can't be written: ENOSPC.*\n$/);
+    expect(readFileSync(join(root, 'a.txt'), 'utf8')).toBe('one\n');
   });
 });

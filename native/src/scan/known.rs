@@ -158,6 +158,10 @@ impl Scan<'_> {
             Some(Reason::Unstable | Reason::OutOfTime) => false,
             Some(Reason::TooLarge) => stat.size > self.limits.max_file_bytes,
             Some(Reason::Mount) => stat.dev != dev,
+            // A limit that was lowered counts from a boundary on.
+            None if entry.kind == kind::FILE => {
+                !self.view_renews() || stat.size <= self.limits.max_file_bytes
+            }
             _ => true,
         }
     }

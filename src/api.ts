@@ -245,6 +245,8 @@ export interface Session {
   steps(options?: StepsOptions): Promise<Result<{ steps: readonly Step[] }>>;
   /** Changes that the session's turn made: rows owned by its calls from the boundary to the next. */
   turnChanges(boundaryId: string): Promise<Result<{ changes: readonly ChangeSummary[] }>>;
+  /** What the newest run of one call changed, also where calls beside it may have made it. An unknown id answers `unknown-boundary`. */
+  callChanges(callId: string): Promise<Result<{ changes: readonly ChangeSummary[] }>>;
   drop(): Promise<Result<{ freedBytes: number }>>;
 }
 

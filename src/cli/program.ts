@@ -206,6 +206,12 @@ function addStore(program: Program): void {
     .option('--path <dir>', "tree to copy (default: this package's own checkout)");
 }
 
+function addServers(program: Program, version: string): void {
+  program.add('mcp', 'serve the history to an MCP client on standard input and output', async (context) =>
+    (await import('./mcp.ts')).serve(context, version),
+  );
+}
+
 /** Runs one command line (without node and script) and answers its exit code. Never throws. */
 export async function main(host: Host, argv: readonly string[], version: string): Promise<number> {
   const program = new Program(host, version);
@@ -213,6 +219,7 @@ export async function main(host: Host, argv: readonly string[], version: string)
   addLooking(program);
   addTakingBack(program);
   addStore(program);
+  addServers(program, version);
   try {
     await program.root.parseAsync([...argv], { from: 'user' });
     return program.exitCode;

@@ -96,6 +96,13 @@ export async function turnChanges(
   return foldedMoves(engine, summarize(rows));
 }
 
+/** What one run of a call of the session's changed, also where calls beside it may have made it. */
+export async function callChanges(engine: Engine, session: SessionRecord, call: CallRecord): Promise<ChangeSummary[]> {
+  await engine.catchUp();
+  const rows = await ownRows(engine, session, { afterSeq: call.beginSeq, toSeq: call.endSeq });
+  return foldedMoves(engine, summarize(rows.filter((row) => row.candidates.includes(call.invocation))));
+}
+
 async function ownRows(engine: Engine, session: SessionRecord, { afterSeq, toSeq }: Window): Promise<AttributedRow[]> {
   const rows = attribute(
     await attributionInput(engine, session.id, { afterSeq, ...(toSeq === null ? {} : { toSeq }) }),

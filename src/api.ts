@@ -21,6 +21,7 @@ import type {
 import type {
   CaptureResult,
   ChangeSummary,
+  EntryReason,
   Irreversible,
   Plan,
   Receipt,
@@ -84,6 +85,20 @@ export interface StatsResult {
     readonly segments: number;
     readonly entries: number;
   };
+}
+
+export interface ExportFailure {
+  readonly path: RelPath;
+  readonly reason: EntryReason;
+  readonly detail: string;
+}
+
+export interface ExportResult {
+  /** Files and links written. */
+  readonly files: number;
+  readonly uncovered: readonly UncoveredPath[];
+  /** What a damaged store does not let us write; the rest is there. */
+  readonly failed: readonly ExportFailure[];
 }
 
 export interface SessionInfo {
@@ -270,7 +285,7 @@ export interface Workspace {
   recover(): Promise<Result<{ recovered: readonly RecoveredOperation[] }>>;
   capabilities(): Promise<Result<{ capabilities: Capabilities }>>;
   /** The covered tree as of a position, into an empty (or missing) folder outside the root. */
-  export(position: string, targetDir: string): Promise<Result<{ files: number; uncovered: readonly UncoveredPath[] }>>;
+  export(position: string, targetDir: string): Promise<Result<ExportResult>>;
   on(event: 'fileChanged', listener: (event: FileChangedEvent) => void): () => void;
   on(event: 'fileChangedMore', listener: (event: FileChangedMoreEvent) => void): () => void;
   on(event: 'snapshotFailed', listener: (event: SnapshotFailedEvent) => void): () => void;

@@ -1,5 +1,6 @@
 /**
- * Paths: bytes on disk ↔ strings in JavaScript, and the normal form of a path that a caller names.
+ * Paths: bytes on disk ↔ strings in JavaScript, the normal form of a path that a caller names, and what is never written
+ * to, whatever a store says.
  *
  * A byte that isn't part of valid UTF-8 stands as a lone surrogate U+DC80–U+DCFF (Python's PEP 383), which no valid
  * UTF-8 decodes to; so decode and encode are each other's inverse. Imports `errors` and `types` only.
@@ -135,4 +136,40 @@ export function isWithin(path: RelPath, folder: RelPath): boolean {
 export function parentOf(path: RelPath): RelPath {
   const at = path.lastIndexOf('/');
   return (at < 0 ? '' : path.slice(0, at)) as RelPath;
+}
+
+const NAME_MAX = 255;
+
+/** Device names of DOS: with any extension they are devices still. */
+const DEVICE = /^(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(\.|$)/i;
+
+/** Names that Windows reads as something else: another separator, a stream, a device, an end that it drops. */
+function isOddOnWindows(name: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
+  return /[\u0000-\u001f\\:]|[. ]$/.test(name) || DEVICE.test(name);
+}
+
+/**
+ * True for a path that is empty or absolute, or has an empty, `.` or `..` part, a NUL, or a name that is too long.
+ *
+ * @param windows judge by the rules of Windows too; default: where it is
+ */
+export function isBadPath(path: string, windows: boolean = process.platform === 'win32'): boolean {
+  if (path.includes('\0')) return true;
+  return path.split('/').some((name) => {
+    if (name === '' || name === '.' || name === '..') return true;
+    return encodeName(name).length > NAME_MAX || (windows && isOddOnWindows(name));
+  });
+}
+
+/** HFS+ drops zero-width letters, NTFS trailing dots and spaces and what follows a colon; `git~1` is the 8.3 name. */
+function isGitName(name: string): boolean {
+  const [bare = ''] = name.replace(/[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g, '').split(':');
+  const folded = bare.replace(/[A-Z]/g, (letter) => letter.toLowerCase()).replace(/[. ]+$/, '');
+  return folded === '.git' || folded === 'git~1';
+}
+
+/** True where a part of the path is a `.git`, in a spelling that any file system folds to it. `native/src/path/names.rs` is its twin. */
+export function touchesGit(path: RelPath): boolean {
+  return path.split('/').some(isGitName);
 }

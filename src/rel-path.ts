@@ -46,7 +46,7 @@ export function decodeName(bytes: Uint8Array): string {
 }
 
 /**
- * String → bytes of a name; the inverse of {@link decodeName}.
+ * String → bytes of a name; the inverse of {@link decodeName}. U+DC00 is the NUL of a damaged record (`timeline/records.ts`).
  *
  * @throws {TakebackError} `ERR_INVALID_ARGUMENT` for a NUL, or a lone surrogate that stands for no byte
  */
@@ -57,7 +57,7 @@ export function encodeName(name: string): Buffer {
   const parts: Buffer[] = [];
   for (const char of name) {
     const code = char.codePointAt(0) as number;
-    if (code >= 0xdc80 && code <= 0xdcff) parts.push(Buffer.from([code - 0xdc00]));
+    if (code === 0xdc00 || (code >= 0xdc80 && code <= 0xdcff)) parts.push(Buffer.from([code - 0xdc00]));
     else if (code >= 0xd800 && code <= 0xdfff) {
       throw new TakebackError('ERR_INVALID_ARGUMENT', `a path holds a lone surrogate: ${JSON.stringify(name)}`);
     } else parts.push(Buffer.from(char, 'utf8'));
@@ -101,7 +101,8 @@ export function toRelPath(input: string, roots: readonly string[]): RelPath {
       'a path must be a non-empty string, relative to the root or absolute inside it',
     );
   }
-  encodeName(input);
+  if (encodeName(input).includes(0))
+    throw new TakebackError('ERR_INVALID_ARGUMENT', `a path holds a lone surrogate: ${JSON.stringify(input)}`);
   let path = input;
   if (isAbsolute(input)) {
     const inside = roots
@@ -155,7 +156,7 @@ function isOddOnWindows(name: string): boolean {
  * @param windows judge by the rules of Windows too; default: where it is
  */
 export function isBadPath(path: string, windows: boolean = process.platform === 'win32'): boolean {
-  if (path.includes('\0')) return true;
+  if (/[\0\udc00]/.test(path)) return true;
   return path.split('/').some((name) => {
     if (name === '' || name === '.' || name === '..') return true;
     return encodeName(name).length > NAME_MAX || (windows && isOddOnWindows(name));

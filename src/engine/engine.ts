@@ -15,6 +15,7 @@ import type { Append, Head, RootIdentity, Timeline } from '../timeline/timeline.
 import type { Logger, RelPath } from '../types.ts';
 import { UnavailableError } from './answers.ts';
 import type { Events } from './events.ts';
+import { isUsable } from './peek.ts';
 import { Queue } from './queue.ts';
 import { identityOf, type Layout, sameRoot } from './root.ts';
 
@@ -189,7 +190,7 @@ export class Engine {
       return { paths: [], rebuilt: true };
     }
     const at = { seq: head.seq, observationId: head.observationId };
-    const rows = await this.timeline.rows(this.position?.seq ?? 0, head.seq);
+    const rows = (await this.timeline.rows(this.position?.seq ?? 0, head.seq)).filter(isUsable);
     await this.tree.catchUp(rows, at);
     this.position = at;
     return { paths: [...new Set(rows.map((row) => row.path))], rebuilt: false };
@@ -216,7 +217,7 @@ export class Engine {
     await this.tree.reset(manifest.hash, { seq: manifest.seq, observationId: origin?.id ?? head.observationId });
     const rows = await this.timeline.rows(manifest.seq, head.seq);
     this.position = { seq: head.seq, observationId: head.observationId };
-    await this.tree.catchUp(rows, this.position);
+    await this.tree.catchUp(rows.filter(isUsable), this.position);
     await this.#takeRules(head);
   }
 

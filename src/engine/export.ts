@@ -4,7 +4,7 @@
  */
 import { constants, type PathLike } from 'node:fs';
 import { mkdir, open, readdir, realpath, symlink } from 'node:fs/promises';
-import { dirname, isAbsolute, join } from 'node:path';
+import { basename, dirname, isAbsolute, join, normalize } from 'node:path';
 import type { ExportFailure, ExportResult } from '../api.ts';
 import { TakebackError } from '../errors.ts';
 import { encodeName, isBadPath, touchesGit } from '../rel-path.ts';
@@ -161,11 +161,23 @@ async function prepare(engine: Engine, targetDir: string): Promise<void> {
       'ERR_INVALID_ARGUMENT',
       `targetDir must be an absolute path, got ${JSON.stringify(targetDir)}`,
     );
-  await mkdir(targetDir, { recursive: true });
-  const real = await realpath(targetDir);
   const { root } = engine.layout;
+  const real = await realOf(normalize(targetDir));
   if (real === root || real.startsWith(`${root}/`))
     throw new TakebackError('ERR_INVALID_ARGUMENT', `targetDir must lie outside the root: ${targetDir}`);
+  await mkdir(real, { recursive: true }).catch((cause: unknown) => {
+    throw new TakebackError('ERR_INVALID_ARGUMENT', `targetDir can't be made: ${(cause as Error).message}`, { cause });
+  });
   if ((await readdir(real)).length > 0)
     throw new TakebackError('ERR_INVALID_ARGUMENT', `targetDir must be empty: ${targetDir}`);
+}
+
+/** Where a path will lead once it is made: links of what is there are followed before anything is. */
+async function realOf(path: string): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || dirname(path) === path) throw error;
+    return join(await realOf(dirname(path)), basename(path));
+  }
 }

@@ -41,6 +41,7 @@ import { keepDisk, mergeAll } from './merge.ts';
 import { movedInInodes } from './moved-in.ts';
 import { linkedMoves } from './moves.ts';
 import { type ObserveContext, type Observed, observeLocked } from './observe.ts';
+import { isUsable, peekKnown } from './peek.ts';
 import { sameRoot } from './root.ts';
 import { attributionInput } from './rows.ts';
 import { tellOperation } from './tell.ts';
@@ -111,7 +112,7 @@ export async function draftRestore(
   const read = async (): Promise<RestoreInput> => {
     const rows = attribute(await attributionInput(engine, session.id, { afterSeq: boundary.seq }));
     const { paths, onConflict, keepLater, signal } = request;
-    const peeks = await engine.tree.peek(peekPaths({ rows, paths, ...windowed }), { signal });
+    const peeks = await peekKnown(engine, peekPaths({ rows, paths, ...windowed }), { signal });
     const disk = new Map(peeks.map((peek) => [peek.path, peek]));
     const uncoveredInodes = await movedInInodes(engine, { rows, peeks, calls });
     return { rows, disk, onConflict, keepLater, paths, uncoveredInodes, ...windowed };
@@ -251,7 +252,8 @@ async function execute(
  * What the user did to the planned paths since the last look, and to what lies in folders that go, is in the timeline
  * and its bytes in the store before we write: it must not pass for a row of the operation.
  */
-async function recordForeign(engine: Engine, { entries }: ModelPlan): Promise<void> {
+async function recordForeign(engine: Engine, plan: ModelPlan): Promise<void> {
+  const entries = plan.entries.filter(isUsable);
   const known = await engine.tree.versions(entries.map((entry) => entry.path));
   const moved = new Set<RelPath>();
   for (const [i, { path, action, expect }] of entries.entries()) {
@@ -370,7 +372,7 @@ export async function takeBack(
     const taken = await timeline.takenBy(operation.id);
     const rows = await timeline.rows(operation.seq - 1, operation.seq);
     const read = async (): Promise<RedoInput> => {
-      const peeks = await engine.tree.peek(redoPeekPaths(taken), { signal: request.signal });
+      const peeks = await peekKnown(engine, redoPeekPaths(taken), { signal: request.signal });
       return { taken, rows, disk: new Map(peeks.map((peek) => [peek.path, peek])), onConflict: request.onConflict };
     };
     const redo = planRedo(await withMerges(engine, { read, needs: redoMergeNeeds, locked: true }));

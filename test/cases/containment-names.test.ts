@@ -3,7 +3,7 @@
  * itself; what names a `.git` is never written to; paths of a caller that lead out are refused before anything is looked at.
  */
 import { expect, test } from 'vitest';
-import { describeResolvers, type Row, restore, Scene, testRows } from '../kit/containment.ts';
+import { describeResolvers, type Row, restore, Scene, testRows, told } from '../kit/containment.ts';
 import { got } from '../kit/story.ts';
 
 /** Shell words for names: `$'…'` takes any byte. */
@@ -188,27 +188,38 @@ const real: Row[] = [
     label: 'a .git that is a link out, or a file that names one, is left alone',
     setup: 'ln -s ../out .git; mkdir sub; echo "gitdir: ../../out" >sub/.git; echo base >f',
     turn: 'echo turn >f; echo "gitdir: /" >sub/.git; ln -sfn / .git',
-    says: { f: 'restored: restore', 'sub/.git': 'refused: uncovered', '.git': 'refused: uncovered' },
+    says: { f: 'restored: restore' },
     left: { '.git': '-> /', 'sub/.git': 'gitdir: /' },
-  },
-  {
-    label: 'a path far longer than PATH_MAX is walked in parts',
-    setup: 'for i in $(seq 30); do n=$(printf x%.0s $(seq 200)); mkdir $n; cd $n; done; echo base >f; echo base >gone',
-    turn: 'n=$(printf x%.0s $(seq 200)); for i in $(seq 30); do cd $n; done; echo turn >f; rm gone; echo turn >new',
-    says: Object.fromEntries(
-      (
-        [
-          ['f', 'restored: restore'],
-          ['gone', 'restored: recreate'],
-          ['new', 'restored: delete'],
-        ] as const
-      ).map(([name, does]) => [`${`${'x'.repeat(200)}/`.repeat(30)}${name}`, does]),
-    ),
   },
 ];
 
 describeResolvers('containment: names', (how) => {
   testRows(how, [...literal, ...twins, ...gits, ...real]);
+
+  test('a path far longer than PATH_MAX is walked in parts', async () => {
+    const down = 'n=$(printf x%.0s $(seq 200)); for i in $(seq 30); do mkdir -p $n; cd $n; done';
+    await using scene = await Scene.begin(how, `${down}; echo base >f; echo base >gone`);
+    const { session, space } = scene;
+    got(await session.capture('m1'));
+    got(await session.beginCall('c1'));
+    space.sh(`${down}; echo turn >f; rm gone; echo turn >new`);
+    got(await session.endCall('c1'));
+    const before = [...scene.outside()];
+    const folder = `${'x'.repeat(200)}/`.repeat(30);
+    if (how.backend === 'portable') {
+      // What Node can't reach by its whole path was not covered, so nothing is owed there.
+      expect(told(got(await session.restore('m1')))).toEqual({});
+      expect([...scene.outside()]).toEqual(before);
+      return;
+    }
+    expect(told(got(await session.restore('m1')))).toEqual({
+      [`${folder}f`]: 'restored: restore',
+      [`${folder}gone`]: 'restored: recreate',
+      [`${folder}new`]: 'restored: delete',
+    });
+    expect(space.sh(`${down}; ls -A; cat f gone`)).toBe('f\ngone\nbase\nbase\n');
+    expect([...scene.outside()]).toEqual(before);
+  });
 
   const OUT: readonly (readonly [label: string, path: string, code: string])[] = [
     ['the parent', '..', 'ERR_OUTSIDE_ROOT'],

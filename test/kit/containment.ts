@@ -166,9 +166,14 @@ export class Scene {
   }
 
   looks(): Looks {
+    return { root: snapshot(this.space.root), outside: this.outside() };
+  }
+
+  /** All beside the root, the data directory and the home. */
+  outside(): Snapshot {
     const { base, root, dataDir } = this.space;
     const own = new Set([root, dataDir, join(base, 'home')]);
-    return { root: snapshot(root), outside: snapshot(base, (path) => own.has(join(base, path))) };
+    return snapshot(base, (path) => own.has(join(base, path)));
   }
 
   /** Only what the receipt calls restored changed, nothing outside did, and each path is told once, with a reason. */

@@ -33,7 +33,9 @@ import type {
   WorkOptions,
 } from './types.ts';
 
-export interface Capabilities extends Abilities {
+export interface Capabilities extends Omit<Abilities, 'tickNs'> {
+  /** Granularity of file times, nanoseconds. */
+  readonly tickNs: number;
   readonly backend: BackendKind;
   /** Why this backend runs: chosen, or what the addon's loading failed on. */
   readonly why: string;
@@ -162,7 +164,7 @@ export interface DiffResult {
   readonly files: readonly ChangeSummary[];
   /** Git-format patch; `git apply` takes it. A string in which each char is a byte is `patchBytes`' business: this is UTF-8 text. */
   readonly patch: string;
-  /** The patch as bytes: exact where a file isn't UTF-8. */
+  /** The patch as bytes: exact where a file isn't UTF-8. The one part of an answer that JSON doesn't hold well. */
   readonly patchBytes: Uint8Array;
   readonly stats: { readonly files: number; readonly linesAdded: number; readonly linesDeleted: number };
 }
@@ -185,6 +187,8 @@ export interface HistoryResult {
   readonly message: string;
   readonly outcome: 'done' | 'partial' | 'nothing';
   readonly receipt?: Receipt;
+  /** With `dryRun`, where there is something to do: what it would do. Its token is good for `planToken`. */
+  readonly plan?: Plan;
 }
 
 export interface BeginCallResult {
@@ -225,6 +229,10 @@ export interface Session {
    * of which hunks are left stays owed.
    */
   restore(boundaryId: string, options?: RestoreOptions): Promise<Result<Receipt>>;
+  /**
+   * `dryRun`, here and with redo and the reverts, answers the plan of what it would do, and writes nothing; `planToken` of such a
+   * plan makes it `stale-plan` where something else would be done by now.
+   */
   undo(options?: UndoOptions): Promise<Result<HistoryResult>>;
   redo(options?: RedoOptions): Promise<Result<HistoryResult>>;
   /**

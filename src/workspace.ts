@@ -118,7 +118,12 @@ function realOr(path: string): Promise<string> {
   return realpath(path).catch(() => path);
 }
 
-function backendFromEnvironment(): 'auto' | 'native' | 'portable' {
+/**
+ * The backend that `TAKEBACK_BACKEND` asks for; `auto` where it is not set.
+ *
+ * @throws {TakebackError} `ERR_INVALID_ARGUMENT` where it names none
+ */
+export function backendFromEnvironment(): 'auto' | 'native' | 'portable' {
   const value = process.env.TAKEBACK_BACKEND;
   if (value === undefined || value === '' || value === 'auto') return 'auto';
   if (value === 'native' || value === 'portable') return value;

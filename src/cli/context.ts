@@ -163,7 +163,7 @@ function findRoot(cwd: string, dataDir: string): string {
 /** What to type next, where the engine's sentence can't know it. */
 const HINTS: Partial<Record<UnavailableReason, string>> = {
   'no-checkpoint': 'Start with `takeback run -- COMMAND` or `takeback capture`.',
-  'unknown-boundary': '`takeback log` lists the boundaries.',
+  'unknown-boundary': '`takeback log` lists the boundaries, `takeback log --calls` the calls too.',
   'calls-in-flight': '`takeback end --all` ends the calls that were left open.',
   'store-corrupt': '`takeback doctor` and `takeback verify` tell more.',
   'protected-root': 'Give a project folder with --root.',

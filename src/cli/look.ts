@@ -7,6 +7,7 @@ import type { ChangeSummary, Plan } from '../types.ts';
 import { changeLines, changeTotal, planLines } from './changes.ts';
 import { type Context, NotAvailable, need, UsageError } from './context.ts';
 import { Exit } from './host.ts';
+import { hunkPlanLines } from './hunks.ts';
 import type { Screen } from './screen.ts';
 import { count, localTime, oneLine, printable, table } from './text.ts';
 
@@ -43,22 +44,6 @@ export function files(counts: FileCounts): number {
   return counts.created + counts.modified + counts.deleted;
 }
 
-/** The boundaries of the turn that a step lies in and of those after it, oldest first; null where there is no such step. */
-export async function turnOfStep(session: Session, stepId: string): Promise<string[] | null> {
-  const after: string[] = [];
-  let before: string | undefined;
-  for (;;) {
-    const page = need(await session.timeline({ limit: PAGE, ...(before === undefined ? {} : { before }) })).items;
-    const last = page.findLastIndex((item) => item.type === 'call' && item.stepId === stepId);
-    const found = boundariesOf(last < 0 ? page : page.slice(last));
-    after.unshift(...found.map((boundary) => boundary.boundaryId));
-    const own = last < 0 ? undefined : boundariesOf(page.slice(0, last)).at(-1);
-    if (own !== undefined) return [own.boundaryId, ...after];
-    before = boundariesOf(page)[0]?.position;
-    if (boundariesOf(page).length < PAGE || before === undefined) return null;
-  }
-}
-
 /** The boundary that the session made last. */
 export async function newest(session: Session): Promise<Boundary> {
   const boundary = boundariesOf(await items(session, 1)).at(-1);
@@ -75,10 +60,19 @@ function countsText(counts: FileCounts): string {
   return `${count(files(counts), 'file')}${lines}`;
 }
 
+function markOf({ undone, reverted }: Boundary): string {
+  return reverted ? 'reverted' : undone ? 'undone' : '';
+}
+
+function markText(boundary: Boundary): string {
+  const mark = markOf(boundary);
+  return mark === '' ? '' : ` (${mark})`;
+}
+
 function itemRow(item: TimelineItem): string[] {
   switch (item.type) {
     case 'boundary': {
-      const mark = item.reverted ? 'reverted' : item.undone ? 'undone' : '';
+      const mark = markOf(item);
       return [oneLine(item.boundaryId), localTime(item.at), countsText(item.files), mark, oneLine(item.label ?? '')];
     }
     case 'call': {
@@ -156,7 +150,7 @@ export async function show(context: Context, boundaryId: string | undefined): Pr
     files: diff.files,
     ...patchFields(diff),
   });
-  screen.line(`Turn ${screen.style('bold', oneLine(id))}${from.undone ? ' (undone)' : ''}: ${changeTotal(changes)}`);
+  screen.line(`Turn ${screen.style('bold', oneLine(id))}${markText(from)}: ${changeTotal(changes)}`);
   screen.lines(changeLines(screen, changes));
   if (diff.files.length > 0) {
     screen.line(`From this boundary ${next === undefined ? 'to the files now' : 'to the next'}, whoever changed it:`);
@@ -229,8 +223,8 @@ export async function status(context: Context): Promise<number> {
 }
 
 function printNewest(screen: Screen, boundary: Boundary, changes: readonly ChangeSummary[]): void {
-  const mark = boundary.undone ? ' (undone)' : '';
-  screen.line(`Newest turn ${screen.style('bold', oneLine(boundary.boundaryId))}${mark}: ${changeTotal(changes)}`);
+  const id = screen.style('bold', oneLine(boundary.boundaryId));
+  screen.line(`Newest turn ${id}${markText(boundary)}: ${changeTotal(changes)}`);
   screen.lines(changeLines(screen, changes));
 }
 
@@ -273,12 +267,17 @@ export async function exportTo(context: Context, boundaryId: string, folder: str
   return result.failed.length > 0 ? Exit.partial : Exit.done;
 }
 
-/** `plan boundary [paths…]`: what `restore` would do. */
-export async function plan(context: Context, boundaryId: string, paths: readonly string[]): Promise<number> {
+/** `plan boundary [paths…]`: what `restore` would do; with `--hunks`, the hunks that it takes. */
+export async function plan(
+  context: Context,
+  boundaryId: string,
+  { paths, hunks }: { paths: readonly string[]; hunks: boolean },
+): Promise<number> {
+  const { screen } = context;
   const session = await context.session('read');
-  const result = need(await session.plan(boundaryId, planOptions(context, paths)));
-  context.screen.object(result);
-  context.screen.lines(planLines(context.screen, result));
+  const result = need(await session.plan(boundaryId, { ...planOptions(context, paths), ...(hunks ? { hunks } : {}) }));
+  screen.object(result);
+  screen.lines(hunks ? hunkPlanLines(screen, result) : planLines(screen, result));
   return Exit.done;
 }
 

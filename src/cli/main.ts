@@ -18,6 +18,12 @@ const host: Host = {
     const { confirm } = await import('@clack/prompts');
     return (await confirm({ message: question, output: process.stderr, initialValue: false })) === true;
   },
+  choose: async (question, choices) => {
+    const { isCancel, multiselect } = await import('@clack/prompts');
+    const options = choices.map((label, value) => ({ value, label }));
+    const picked = await multiselect({ message: question, options, required: false, output: process.stderr });
+    return isCancel(picked) ? null : picked;
+  },
 };
 
 // A reader that went away (`takeback log | head`) is no fault of ours.

@@ -12,9 +12,11 @@ import type { Backend, Position, Tree } from '../backend/backend.ts';
 import type { BlobStore } from '../blobs/blobs.ts';
 import type { OpenCalls } from '../timeline/open-calls.ts';
 import type { Append, Head, RootIdentity, Timeline } from '../timeline/timeline.ts';
-import type { Logger, RelPath } from '../types.ts';
+import type { Logger, RandomId, RelPath } from '../types.ts';
 import { UnavailableError } from './answers.ts';
+import { recordCompleted } from './complete.ts';
 import type { Events } from './events.ts';
+import { dropIntent, INTENT } from './intent.ts';
 import { isUsable } from './peek.ts';
 import { Queue } from './queue.ts';
 import { identityOf, type Layout, sameRoot } from './root.ts';
@@ -85,6 +87,10 @@ export class Engine {
   position: Position | null = null;
   /** The frozen rules that the tree has, by their id in the timeline. */
   rulesId: number | null = null;
+  /** The tree has its index: what needs a look can be recorded. */
+  indexed = false;
+  /** An operation that recovery completed waits for the index. */
+  unrecorded = false;
   /** Date.now() of the last look, for calls in other roots that contain this one or lie in it. */
   lastLookAt: number = Date.now();
 
@@ -141,8 +147,9 @@ export class Engine {
 
   /** The lock's holder is alive, so a journal that is there when we hold it belongs to a process that died or failed. */
   async #recover(): Promise<void> {
-    const names = (await readdir(this.layout.journal)).filter((name) => name.endsWith('.journal'));
-    for (const name of names) {
+    const left = async (end: string): Promise<string[]> =>
+      (await readdir(this.layout.journal)).filter((name) => name.endsWith(end));
+    for (const name of await left('.journal')) {
       const journal = join(this.layout.journal, name);
       const operationId = name.slice(0, -'.journal'.length);
       if ((await this.timeline.operation(operationId)) !== null) {
@@ -152,12 +159,32 @@ export class Engine {
       }
       const mode = this.options.recover;
       const outcome = await this.tree.recover({ journal, trash: this.layout.trash, mode });
+      if (mode === 'rollback') await dropIntent(this, operationId);
       this.recovered.push({ operationId, mode, paths: outcome.paths });
       this.options.logger?.warn('recovered an operation whose process had died', {
         operationId,
         mode,
         paths: outcome.paths.length,
       });
+    }
+    for (const name of await left(INTENT)) await this.#record(name.slice(0, -INTENT.length));
+  }
+
+  /** An operation that was written down, and whose journal is gone. */
+  async #record(operationId: RandomId): Promise<void> {
+    if ((await this.timeline.operation(operationId)) !== null) {
+      await dropIntent(this, operationId);
+      return;
+    }
+    this.unrecorded = !this.indexed;
+    if (!this.indexed) return;
+    try {
+      const told = this.recovered.some((operation) => operation.operationId === operationId);
+      const recorded = await recordCompleted(this, operationId);
+      if (recorded && !told) this.recovered.push({ operationId, mode: 'finished', paths: [] });
+    } catch (error) {
+      // Its files are whole. What is written down of it stays, for the next who takes the lock.
+      this.options.logger?.error('a completed operation could not be recorded yet', { operationId, error });
     }
   }
 

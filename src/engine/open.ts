@@ -115,8 +115,8 @@ async function start(engine: Engine): Promise<void> {
   if (at !== null && (await engine.timeline.observation(at.seq))?.id === at.observationId) {
     engine.position = at;
     await engine.catchUp();
-    return;
-  }
-  if (head.seq > 0) await engine.rebuild(head);
+  } else if (head.seq > 0) await engine.rebuild(head);
   else await engine.tree.reset(null, null);
+  engine.indexed = true;
+  if (engine.unrecorded) await engine.locked(async () => undefined);
 }

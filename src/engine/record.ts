@@ -7,17 +7,17 @@ import type { BeginCallResult, EndCallResult } from '../api.ts';
 import { TakebackError } from '../errors.ts';
 import { headState, ruleSources } from '../git/context.ts';
 import { attribute } from '../model/attribution.ts';
-import { summarize } from '../model/changes.ts';
+import { publicChange } from '../model/changes.ts';
 import { discardedAtCapture } from '../model/turns.ts';
 import { currentOwner } from '../process-owner.ts';
 import type { Append, CallRecord, SessionRecord } from '../timeline/timeline.ts';
 import type { CaptureResult, ChangeSummary, RelPath, SideEffect, WorkOptions } from '../types.ts';
 import { UnavailableError } from './answers.ts';
 import type { Engine } from './engine.ts';
+import { boundariesFrom } from './landing.ts';
 import { collectGarbage } from './maintain.ts';
-import { foldedMoves } from './moves.ts';
+import { foldedChanges } from './moves.ts';
 import { type Observed, observe } from './observe.ts';
-import { boundariesFrom } from './operate.ts';
 import { encodePosition } from './position.ts';
 import { captureExpires } from './retention.ts';
 import { attributionInput } from './rows.ts';
@@ -96,7 +96,7 @@ async function discardedBy(engine: Engine, session: SessionRecord): Promise<{ se
   if (newest === undefined) return [];
   const operations = await engine.timeline.operations(session.id, { afterSeq: newest.seq });
   const oldest = Math.min(newest.seq, ...operations.map((operation) => operation.boundarySeq));
-  return discardedAtCapture(await boundariesFrom(engine, session, oldest), operations);
+  return discardedAtCapture(await boundariesFrom(engine, session.id, oldest), operations);
 }
 
 /** How long one slice of the reading behind a turn may hold the queue, milliseconds. */
@@ -287,5 +287,6 @@ async function changesOf(
   endSeq: number,
 ): Promise<readonly ChangeSummary[]> {
   const rows = attribute(await attributionInput(engine, session.id, { afterSeq: call.beginSeq, toSeq: endSeq }));
-  return foldedMoves(engine, summarize(rows.filter((row) => row.candidates.includes(call.invocation))));
+  const own = rows.filter((row) => row.candidates.includes(call.invocation));
+  return (await foldedChanges(engine, own)).map(publicChange);
 }

@@ -89,15 +89,16 @@ export function fromPaths(paths: readonly RelPath[] | null | undefined): Buffer 
 
 // ---- records ---------------------------------------------------------------------------------------------------
 
-export const ROW_COLUMNS = 'seq, path, before, after, flags';
+export const ROW_COLUMNS = 'seq, path, before, after, flags, moved_from';
 
-export function toRow([seq, path, before, after, flags]: SqlRow): Row {
+export function toRow([seq, path, before, after, flags, movedFrom]: SqlRow): Row {
   return {
     seq: toInt(seq),
     path: toPath(path),
     before: decodeVersion(bytes(before)),
     after: decodeVersion(bytes(after)),
     flags: toInt(flags),
+    movedFrom: movedFrom === null ? undefined : toPath(movedFrom),
   };
 }
 

@@ -62,8 +62,10 @@ const REFERENCES: readonly (readonly [what: string, sql: string])[] = [
   ['an operation after the head', 'SELECT id FROM operations WHERE seq > (SELECT seq FROM state)'],
   [
     'an observation of an unknown operation',
-    `SELECT seq, operation FROM observations WHERE operation IS NOT NULL AND operation NOT IN (SELECT id FROM operations)
-      AND seq > (SELECT min(seq) FROM observations)`,
+    // Of a dropped session it stays known where it ran inside another's call.
+    `SELECT seq, operation FROM observations o WHERE operation IS NOT NULL AND operation NOT IN (SELECT id FROM operations)
+      AND seq > (SELECT min(seq) FROM observations) AND NOT EXISTS
+        (SELECT 1 FROM calls c WHERE c.begin_seq < o.seq AND (c.end_seq IS NULL OR c.end_seq >= o.seq))`,
   ],
   [
     'rows taken back by an unknown operation',

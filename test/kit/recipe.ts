@@ -34,7 +34,14 @@ export function recipe(heading: string): Block[] {
  */
 export async function runRecipe(
   code: string,
-  options: { packages?: readonly string[]; env?: Record<string, string>; args?: readonly string[]; cwd?: string } = {},
+  options: {
+    packages?: readonly string[];
+    /** Files beside the recipe, by name. */
+    files?: Readonly<Record<string, string>>;
+    env?: Record<string, string>;
+    args?: readonly string[];
+    cwd?: string;
+  } = {},
 ): Promise<{ stdout: string; stderr: string }> {
   const project = mkdtempSync(join(tmpdir(), 'takeback-recipe-'));
   try {
@@ -45,6 +52,7 @@ export async function runRecipe(
       mkdirSync(dirname(link), { recursive: true });
       symlinkSync(join(TOP, 'node_modules', name), link);
     }
+    for (const [name, text] of Object.entries(options.files ?? {})) writeFileSync(join(project, name), text);
     const file = join(project, 'recipe.mjs');
     writeFileSync(file, code);
     return await promisify(execFile)(process.execPath, [file, ...(options.args ?? [])], {

@@ -9,6 +9,7 @@ pub mod clock;
 mod folder;
 mod fresh;
 mod known;
+pub mod moves;
 mod paths;
 mod renewal;
 mod rules;

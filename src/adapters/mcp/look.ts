@@ -1,7 +1,7 @@
 /** The tools that look: sessions, turns, what a turn or a call changed, diffs, plans. They write nothing into the folder. */
 import type { z } from 'zod';
 import type { FileCounts, Session, TimelineItem } from '../../api.ts';
-import type { ChangeSummary, Plan, PlanEntry, ReceiptEntry, Version } from '../../types.ts';
+import type { ChangeSummary, Plan, PlanEntry, PublicVersion, ReceiptEntry } from '../../types.ts';
 import { cutText, type Found, need, type Page, page, quoted, rest, ToolFault, time } from './answers.ts';
 import { type Chosen, newestFirst, openWorkspaceOf, sessionOf } from './session.ts';
 import type { diffInput, planInput, sessionsInput, showInput, turnsInput } from './shapes.ts';
@@ -167,7 +167,7 @@ export async function show(chosen: Chosen, input: Input<typeof showInput>): Prom
   };
 }
 
-function versionContent(version: Version): object {
+function versionContent(version: PublicVersion): object {
   switch (version.kind) {
     case 'file':
       return { kind: version.kind, size: version.size, mode: octal(version.mode) };

@@ -17,6 +17,7 @@ import { UnavailableError } from './answers.ts';
 import { recordCompleted } from './complete.ts';
 import type { Events } from './events.ts';
 import { dropIntent, INTENT } from './intent.ts';
+import { isUsable } from './peek.ts';
 import { Queue } from './queue.ts';
 import { identityOf, type Layout, sameRoot } from './root.ts';
 
@@ -216,7 +217,7 @@ export class Engine {
       return { paths: [], rebuilt: true };
     }
     const at = { seq: head.seq, observationId: head.observationId };
-    const rows = await this.timeline.rows(this.position?.seq ?? 0, head.seq);
+    const rows = (await this.timeline.rows(this.position?.seq ?? 0, head.seq)).filter(isUsable);
     await this.tree.catchUp(rows, at);
     this.position = at;
     return { paths: [...new Set(rows.map((row) => row.path))], rebuilt: false };
@@ -243,7 +244,7 @@ export class Engine {
     await this.tree.reset(manifest.hash, { seq: manifest.seq, observationId: origin?.id ?? head.observationId });
     const rows = await this.timeline.rows(manifest.seq, head.seq);
     this.position = { seq: head.seq, observationId: head.observationId };
-    await this.tree.catchUp(rows, this.position);
+    await this.tree.catchUp(rows.filter(isUsable), this.position);
     await this.#takeRules(head);
   }
 

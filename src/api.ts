@@ -21,6 +21,7 @@ import type {
 import type {
   CaptureResult,
   ChangeSummary,
+  EntryReason,
   Irreversible,
   Plan,
   Receipt,
@@ -32,7 +33,9 @@ import type {
   WorkOptions,
 } from './types.ts';
 
-export interface Capabilities extends Abilities {
+export interface Capabilities extends Omit<Abilities, 'tickNs'> {
+  /** Granularity of file times, nanoseconds. */
+  readonly tickNs: number;
   readonly backend: BackendKind;
   /** Why this backend runs: chosen, or what the addon's loading failed on. */
   readonly why: string;
@@ -84,6 +87,20 @@ export interface StatsResult {
     readonly segments: number;
     readonly entries: number;
   };
+}
+
+export interface ExportFailure {
+  readonly path: RelPath;
+  readonly reason: EntryReason;
+  readonly detail: string;
+}
+
+export interface ExportResult {
+  /** Files and links written. */
+  readonly files: number;
+  readonly uncovered: readonly UncoveredPath[];
+  /** What a damaged store does not let us write; the rest is there. */
+  readonly failed: readonly ExportFailure[];
 }
 
 export interface SessionInfo {
@@ -147,7 +164,7 @@ export interface DiffResult {
   readonly files: readonly ChangeSummary[];
   /** Git-format patch; `git apply` takes it. A string in which each char is a byte is `patchBytes`' business: this is UTF-8 text. */
   readonly patch: string;
-  /** The patch as bytes: exact where a file isn't UTF-8. */
+  /** The patch as bytes: exact where a file isn't UTF-8. The one part of an answer that JSON doesn't hold well. */
   readonly patchBytes: Uint8Array;
   readonly stats: { readonly files: number; readonly linesAdded: number; readonly linesDeleted: number };
 }
@@ -170,6 +187,8 @@ export interface HistoryResult {
   readonly message: string;
   readonly outcome: 'done' | 'partial' | 'nothing';
   readonly receipt?: Receipt;
+  /** With `dryRun`, where there is something to do: what it would do. Its token is good for `planToken`. */
+  readonly plan?: Plan;
 }
 
 export interface BeginCallResult {
@@ -210,6 +229,10 @@ export interface Session {
    * of which hunks are left stays owed.
    */
   restore(boundaryId: string, options?: RestoreOptions): Promise<Result<Receipt>>;
+  /**
+   * `dryRun`, here and with redo and the reverts, answers the plan of what it would do, and writes nothing; `planToken` of such a
+   * plan makes it `stale-plan` where something else would be done by now.
+   */
   undo(options?: UndoOptions): Promise<Result<HistoryResult>>;
   redo(options?: RedoOptions): Promise<Result<HistoryResult>>;
   /**
@@ -245,6 +268,8 @@ export interface Session {
   steps(options?: StepsOptions): Promise<Result<{ steps: readonly Step[] }>>;
   /** Changes that the session's turn made: rows owned by its calls from the boundary to the next. */
   turnChanges(boundaryId: string): Promise<Result<{ changes: readonly ChangeSummary[] }>>;
+  /** What the newest run of one call changed, also where calls beside it may have made it. An unknown id answers `unknown-boundary`. */
+  callChanges(callId: string): Promise<Result<{ changes: readonly ChangeSummary[] }>>;
   drop(): Promise<Result<{ freedBytes: number }>>;
 }
 
@@ -268,7 +293,7 @@ export interface Workspace {
   recover(): Promise<Result<{ recovered: readonly RecoveredOperation[] }>>;
   capabilities(): Promise<Result<{ capabilities: Capabilities }>>;
   /** The covered tree as of a position, into an empty (or missing) folder outside the root. */
-  export(position: string, targetDir: string): Promise<Result<{ files: number; uncovered: readonly UncoveredPath[] }>>;
+  export(position: string, targetDir: string): Promise<Result<ExportResult>>;
   on(event: 'fileChanged', listener: (event: FileChangedEvent) => void): () => void;
   on(event: 'fileChangedMore', listener: (event: FileChangedMoreEvent) => void): () => void;
   on(event: 'snapshotFailed', listener: (event: SnapshotFailedEvent) => void): () => void;

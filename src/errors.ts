@@ -6,6 +6,8 @@ export type ErrorCode =
   | 'ERR_DUPLICATE_BOUNDARY' // the session already has a boundary of that id
   | 'ERR_DUPLICATE_CALL' // the session already has an open call of that id
   | 'ERR_UNKNOWN_CALL' // the session has no open call of that id
+  | 'ERR_DUPLICATE_SESSION' // the session manager already has a session of that id
+  | 'ERR_UNKNOWN_SESSION' // the session manager has no session of that id
   | 'ERR_ROOT_MISMATCH' // a position or plan of another workspace
   | 'ERR_OUTSIDE_ROOT' // a path resolves above the root
   | 'ERR_EMPTY_PATHS' // `paths` was given and is empty

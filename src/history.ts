@@ -9,8 +9,16 @@ import type { HistoryResult } from './api.ts';
 import { UnavailableError } from './engine/answers.ts';
 import type { Engine } from './engine/engine.ts';
 import { endDeadCalls } from './engine/observe.ts';
-import { findBoundary, refuseOpenCalls, restoreTo, takeBack } from './engine/operate.ts';
-import { callOf, messagePosition, refuseStandingRevert, revertTo, standingRevert } from './engine/revert.ts';
+import {
+  findBoundary,
+  type OperationRequest,
+  operate,
+  preview,
+  refuseOpenCalls,
+  restoring,
+  takingBack,
+} from './engine/operate.ts';
+import { callOf, messagePosition, refuseStandingRevert, reverting, standingRevert } from './engine/revert.ts';
 import { attributionInput } from './engine/rows.ts';
 import { attribute } from './model/attribution.ts';
 import {
@@ -18,6 +26,7 @@ import {
   NOTHING_TO_REDO,
   NOTHING_TO_UNDO,
   NOTHING_TO_UNREVERT,
+  NOTHING_WRITTEN,
   redoText,
   revertedText,
   revertText,
@@ -26,15 +35,34 @@ import {
 } from './model/receipt.ts';
 import type { AttributedRow, Turn, Window } from './model/types.ts';
 import type { BoundaryRecord, OperationRecord, SessionRecord } from './timeline/timeline.ts';
-import type { ConflictPolicy, WorkOptions } from './types.ts';
+import type { ConflictPolicy, Receipt, WorkOptions } from './types.ts';
 
-export interface UndoRequest extends WorkOptions {
+/** How an operation is to be done, or only to be told of. */
+export interface HistoryRequest extends WorkOptions {
+  /** Plan it, write nothing. */
+  readonly dryRun: boolean | undefined;
+  /** Refuse where this is not its plan any more. */
+  readonly planToken: string | undefined;
+}
+
+export interface UndoRequest extends HistoryRequest {
   readonly boundaryId: string | undefined;
   readonly onConflict: ConflictPolicy;
 }
 
 function nothing(message: string): HistoryResult {
   return { message, outcome: 'nothing' };
+}
+
+/** Does it and says what came of it; or, on a dry run, says what it would do. */
+async function perform(
+  engine: Engine,
+  session: SessionRecord,
+  operation: OperationRequest,
+  { dryRun, say }: { dryRun: boolean | undefined; say: (receipt: Receipt) => HistoryResult },
+): Promise<HistoryResult> {
+  if (dryRun === true) return { ...nothing(NOTHING_WRITTEN), plan: await preview(engine, session, operation) };
+  return say(await operate(engine, session, operation));
 }
 
 /** Takes back the session's newest turn that has owed rows and no undo mark, or the turn of a boundary. */
@@ -45,7 +73,11 @@ export async function undoNewest(
 ): Promise<HistoryResult> {
   await engine.checkRoot();
   await engine.catchUp();
-  if (session === null) return nothing(NOTHING_TO_UNDO);
+  if (session === null) {
+    // A boundary that is named must be known, also where the session isn't.
+    if (request.boundaryId !== undefined) await findBoundary(engine, null, request.boundaryId);
+    return nothing(NOTHING_TO_UNDO);
+  }
   await endDeadCalls(engine, request.signal);
   await refuseOpenCalls(engine, session);
   await refuseStandingRevert(engine, session);
@@ -55,15 +87,12 @@ export async function undoNewest(
       : await namedTurn(engine, session, request.boundaryId);
   if (turn === null) return nothing(NOTHING_TO_UNDO);
   await findBoundary(engine, session, turn.boundary.boundaryId);
-  const { onConflict, signal, onProgress } = request;
-  const receipt = await restoreTo(engine, session, turn.boundary, {
-    kind: 'undo',
-    window: turn.window,
-    onConflict,
-    signal,
-    onProgress,
+  const { onConflict, planToken, signal, onProgress } = request;
+  const planned = { kind: 'undo', window: turn.window, onConflict, planToken, signal, onProgress } as const;
+  return perform(engine, session, restoring(engine, session, turn.boundary, planned), {
+    dryRun: request.dryRun,
+    say: (receipt) => ({ message: undoText(receipt), outcome: receipt.outcome, receipt }),
   });
-  return { message: undoText(receipt), outcome: receipt.outcome, receipt };
 }
 
 /** Boundaries a page when the history is walked back. */
@@ -106,7 +135,7 @@ async function namedTurn(engine: Engine, session: SessionRecord | null, boundary
   return { boundary, window: { afterSeq: boundary.seq, toSeq: next?.seq ?? null } };
 }
 
-export interface RevertOneRequest extends WorkOptions {
+export interface RevertOneRequest extends HistoryRequest {
   /** The turn, or the call, that is taken back. */
   readonly boundaryId?: string;
   readonly callId?: string;
@@ -130,17 +159,18 @@ export async function revertOne(
     request.callId === undefined
       ? await namedTurn(engine, session, request.boundaryId as string)
       : await namedCall(engine, session, request.callId);
-  const receipt = await restoreTo(engine, session as SessionRecord, turn.boundary, {
-    kind: 'undo',
-    window: turn.window,
-    keepLater: true,
-    onConflict: request.onConflict ?? 'refuse',
-    signal: request.signal,
-    onProgress: request.onProgress,
+  const { dryRun, onConflict = 'refuse', planToken, signal, onProgress } = request;
+  const planned = { kind: 'undo', window: turn.window, keepLater: true, onConflict, planToken } as const;
+  const operation = restoring(engine, session as SessionRecord, turn.boundary, { ...planned, signal, onProgress });
+  const what = request.callId === undefined ? 'turn' : 'call';
+  return perform(engine, session as SessionRecord, operation, {
+    dryRun,
+    say: (receipt) => {
+      const isNothing = receipt.outcome === 'nothing' && keptPaths(receipt).length === 0;
+      if (isNothing) return nothing(NOTHING_TO_UNDO);
+      return { message: revertedText(receipt, what), outcome: receipt.outcome, receipt };
+    },
   });
-  const text = revertedText(receipt, request.callId === undefined ? 'turn' : 'call');
-  const isNothing = receipt.outcome === 'nothing' && keptPaths(receipt).length === 0;
-  return isNothing ? nothing(NOTHING_TO_UNDO) : { message: text, outcome: receipt.outcome, receipt };
 }
 
 /** A call as the part of its turn that it made. */
@@ -159,7 +189,7 @@ async function namedCall(engine: Engine, session: SessionRecord | null, callId: 
 export async function redoNewest(
   engine: Engine,
   session: SessionRecord | null,
-  request: WorkOptions & { readonly onConflict: ConflictPolicy },
+  request: HistoryRequest & { readonly onConflict: ConflictPolicy },
 ): Promise<HistoryResult> {
   await engine.checkRoot();
   await engine.catchUp();
@@ -169,8 +199,10 @@ export async function redoNewest(
   await refuseStandingRevert(engine, session);
   const operation = await newestStanding(engine, session);
   if (operation === null) return nothing(NOTHING_TO_REDO);
-  const receipt = await takeBack(engine, session, operation, request);
-  return { message: redoText(receipt), outcome: receipt.outcome, receipt };
+  return perform(engine, session, await takingBack(engine, operation, { ...request, kind: 'redo' }), {
+    dryRun: request.dryRun,
+    say: (receipt) => ({ message: redoText(receipt), outcome: receipt.outcome, receipt }),
+  });
 }
 
 async function newestStanding(engine: Engine, session: SessionRecord): Promise<OperationRecord | null> {
@@ -192,26 +224,26 @@ async function newestStanding(engine: Engine, session: SessionRecord): Promise<O
 export async function revertToMessage(
   engine: Engine,
   session: SessionRecord | null,
-  request: WorkOptions & { readonly messageId: string; readonly onConflict: ConflictPolicy },
+  request: HistoryRequest & { readonly messageId: string; readonly onConflict: ConflictPolicy },
 ): Promise<HistoryResult> {
-  const { messageId, ...rest } = request;
+  const { messageId, dryRun, ...rest } = request;
   await engine.checkRoot();
   await engine.catchUp();
   await endDeadCalls(engine, request.signal);
   const position = await messagePosition(engine, session, messageId);
   await refuseOpenCalls(engine, session as SessionRecord);
   await refuseStandingRevert(engine, session as SessionRecord);
-  const receipt = await revertTo(engine, session as SessionRecord, position, rest);
-  // With no files to take back it is done all the same: the revert stands.
-  const outcome = keptPaths(receipt).length === 0 ? 'done' : receipt.outcome;
-  return { message: revertText(receipt), outcome, receipt };
+  return perform(engine, session as SessionRecord, reverting(engine, session as SessionRecord, position, rest), {
+    dryRun,
+    say: (receipt) => ({ message: revertText(receipt), outcome: standingOutcome(receipt), receipt }),
+  });
 }
 
 /** Brings back the files as they were when the standing revert started. */
 export async function takeRevertBack(
   engine: Engine,
   session: SessionRecord | null,
-  request: WorkOptions & { readonly onConflict: ConflictPolicy },
+  request: HistoryRequest & { readonly onConflict: ConflictPolicy },
 ): Promise<HistoryResult> {
   await engine.checkRoot();
   await engine.catchUp();
@@ -220,7 +252,13 @@ export async function takeRevertBack(
   await refuseOpenCalls(engine, session);
   const revert = await standingRevert(engine, session);
   if (revert === null) return nothing(NOTHING_TO_UNREVERT);
-  const receipt = await takeBack(engine, session, revert, { ...request, kind: 'unrevert' });
-  const outcome = keptPaths(receipt).length === 0 ? 'done' : receipt.outcome;
-  return { message: unrevertText(receipt), outcome, receipt };
+  return perform(engine, session, await takingBack(engine, revert, { ...request, kind: 'unrevert' }), {
+    dryRun: request.dryRun,
+    say: (receipt) => ({ message: unrevertText(receipt), outcome: standingOutcome(receipt), receipt }),
+  });
+}
+
+/** With no files to take back it is done all the same: the revert stands, or doesn't any more. */
+function standingOutcome(receipt: Receipt): Receipt['outcome'] {
+  return keptPaths(receipt).length === 0 ? 'done' : receipt.outcome;
 }

@@ -120,12 +120,14 @@ export const restoreOptionsSchema = plannedSchema.extend({
   planToken: z.string().optional(),
 });
 
-export const undoOptionsSchema = workOptionsSchema.extend({
-  boundaryId: id('boundaryId').optional(),
+/** `dryRun`: answer the plan, write nothing. `planToken`: of such a plan; another one by now is `stale-plan`. */
+export const redoOptionsSchema = workOptionsSchema.extend({
   onConflict: conflictPolicySchema.optional(),
+  dryRun: z.boolean().optional(),
+  planToken: z.string().optional(),
 });
 
-export const redoOptionsSchema = workOptionsSchema.extend({ onConflict: conflictPolicySchema.optional() });
+export const undoOptionsSchema = redoOptionsSchema.extend({ boundaryId: id('boundaryId').optional() });
 
 /** `messageId`: a boundary, or the `stepId` of calls. */
 export const revertOptionsSchema = redoOptionsSchema.extend({ messageId: id('messageId') });
@@ -139,7 +141,7 @@ export const forkOptionsSchema = z.strictObject({ at: id('at') });
 export const purgeOptionsSchema = z.strictObject({ root: id('root'), dataDir: id('dataDir').optional() });
 
 /** Options of `revertTurn` and `revertCall`. Without `onConflict`, what came later is merged and clashes are kept. */
-export const revertOneOptionsSchema = workOptionsSchema.extend({ onConflict: conflictPolicySchema.optional() });
+export const revertOneOptionsSchema: typeof redoOptionsSchema = redoOptionsSchema;
 
 export const timelineOptionsSchema = z.strictObject({
   limit: z.number().int().positive().max(100_000).optional(),

@@ -13,15 +13,17 @@ import type {
   Step,
   TimelineItem,
 } from './api.ts';
-import { answer, unavailableOf } from './engine/answers.ts';
+import { answer, UnavailableError, unavailableOf } from './engine/answers.ts';
+import { draftRestore, toPlan } from './engine/draft.ts';
 import type { Engine } from './engine/engine.ts';
 import { forkSession } from './engine/forks.ts';
 import { hunkChoices, planHunks } from './engine/hunks.ts';
 import { dropSession } from './engine/maintain.ts';
 import { endDeadCalls, observe } from './engine/observe.ts';
-import { draftRestore, findBoundary, restoreTo, toPlan } from './engine/operate.ts';
-import { diffPositions, timelineItems, turnChanges } from './engine/query.ts';
+import { findBoundary, operate, restoring } from './engine/operate.ts';
+import { callChanges, diffPositions, timelineItems, turnChanges } from './engine/query.ts';
 import { beginCall, capture, endCall } from './engine/record.ts';
+import { callOf } from './engine/revert.ts';
 import { sessionSteps } from './engine/steps.ts';
 import { TakebackError } from './errors.ts';
 import { redoNewest, revertOne, revertToMessage, takeRevertBack, undoNewest } from './history.ts';
@@ -243,35 +245,29 @@ export class SessionHandle implements Session {
         signal,
         onProgress,
       } as const;
-      return restoreTo(engine, session as SessionRecord, boundary, request);
+      return operate(engine, session as SessionRecord, restoring(engine, session as SessionRecord, boundary, request));
     });
   }
 
   async undo(options: UndoOptions = {}): Promise<Result<HistoryResult>> {
-    const { boundaryId, onConflict, signal, onProgress } = check(undoOptionsSchema, options, 'options');
-    throwIfAborted(signal);
-    const request = { boundaryId, onConflict: onConflict ?? this.#onConflict, signal, onProgress };
+    const { boundaryId, ...rest } = check(undoOptionsSchema, options, 'options');
+    const request = { boundaryId, ...this.#operation(rest) };
     return this.#history((engine, session) => undoNewest(engine, session, request));
   }
 
   async redo(options: RedoOptions = {}): Promise<Result<HistoryResult>> {
-    const { onConflict, signal, onProgress } = check(redoOptionsSchema, options, 'options');
-    throwIfAborted(signal);
-    const request = { onConflict: onConflict ?? this.#onConflict, signal, onProgress };
+    const request = this.#operation(check(redoOptionsSchema, options, 'options'));
     return this.#history((engine, session) => redoNewest(engine, session, request));
   }
 
   async revert(options: RevertOptions): Promise<Result<HistoryResult>> {
-    const { messageId, onConflict, signal, onProgress } = check(revertOptionsSchema, options, 'options');
-    throwIfAborted(signal);
-    const request = { messageId, onConflict: onConflict ?? this.#onConflict, signal, onProgress };
+    const { messageId, ...rest } = check(revertOptionsSchema, options, 'options');
+    const request = { messageId, ...this.#operation(rest) };
     return this.#history((engine, session) => revertToMessage(engine, session, request));
   }
 
   async unrevert(options: RedoOptions = {}): Promise<Result<HistoryResult>> {
-    const { onConflict, signal, onProgress } = check(redoOptionsSchema, options, 'options');
-    throwIfAborted(signal);
-    const request = { onConflict: onConflict ?? this.#onConflict, signal, onProgress };
+    const request = this.#operation(check(redoOptionsSchema, options, 'options'));
     return this.#history((engine, session) => takeRevertBack(engine, session, request));
   }
 
@@ -287,10 +283,16 @@ export class SessionHandle implements Session {
     which: { boundaryId: string } | { callId: string },
     options: RevertOneOptions,
   ): Promise<Result<HistoryResult>> {
-    const { onConflict, signal, onProgress } = check(revertOneOptionsSchema, options, 'options');
-    throwIfAborted(signal);
-    const request = { ...which, onConflict, signal, onProgress };
+    const given = check(revertOneOptionsSchema, options, 'options');
+    // Not the session's policy: without one of its own, what came later is merged.
+    const request = { ...which, ...this.#operation(given), onConflict: given.onConflict };
     return this.#history((engine, session) => revertOne(engine, session, request));
+  }
+
+  /** What undo, redo and the reverts have in common. */
+  #operation({ onConflict, dryRun, planToken, signal, onProgress }: RedoOptions) {
+    throwIfAborted(signal);
+    return { onConflict: onConflict ?? this.#onConflict, dryRun, planToken, signal, onProgress };
   }
 
   async #history(
@@ -332,6 +334,17 @@ export class SessionHandle implements Session {
       const session = await engine.timeline.findSession(this.#key);
       const boundary = await findBoundary(engine, session, id);
       return { changes: await turnChanges(engine, session as SessionRecord, boundary) };
+    });
+  }
+
+  async callChanges(callId: string): Promise<Result<{ changes: readonly ChangeSummary[] }>> {
+    const id = check(callIdSchema, callId, 'callId');
+    return this.#run(async (engine) => {
+      const session = await engine.timeline.findSession(this.#key);
+      const call = session === null ? null : await callOf(engine, session, id);
+      if (session === null || call === null)
+        throw new UnavailableError('unknown-boundary', `the session has no call of that id: ${JSON.stringify(id)}`);
+      return { changes: await callChanges(engine, session, call) };
     });
   }
 

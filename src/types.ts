@@ -59,6 +59,22 @@ export type Version =
   | { readonly kind: 'special'; readonly type: SpecialType; readonly ino: bigint }
   | { readonly kind: 'uncovered'; readonly reason: UncoveredReason; readonly stat: StatKey };
 
+/** A stat key as callers see it, so that JSON holds it: what has 64 bits is a decimal string. */
+export interface PublicStat extends Pick<StatKey, 'kind' | 'mode' | 'size'> {
+  /** Nanoseconds since the Unix epoch. */
+  readonly mtimeNs: string;
+  /** Nanoseconds since the Unix epoch. */
+  readonly ctimeNs: string;
+  readonly ino: string;
+  readonly dev: string;
+}
+
+/** A version as callers see it: JSON holds it. */
+export type PublicVersion =
+  | Extract<Version, { kind: 'absent' | 'file' | 'symlink' | 'dir' }>
+  | { readonly kind: 'special'; readonly type: SpecialType; readonly ino: string }
+  | { readonly kind: 'uncovered'; readonly reason: UncoveredReason; readonly stat: PublicStat };
+
 export const ABSENT: Version = { kind: 'absent' };
 
 /** Bits of `Change.flags` and of a row's flags. */
@@ -79,6 +95,8 @@ export interface Change {
   readonly before: Version;
   readonly after: Version;
   readonly flags: number;
+  /** It came here from there in the same observation: one inode. Only where `before` is absent. */
+  readonly movedFrom?: RelPath | undefined;
 }
 
 /** A change at its place in the timeline. */
@@ -186,6 +204,8 @@ export interface PlanHunk {
   readonly oldLines: number;
   readonly newStart: number;
   readonly newLines: number;
+  /** Lines on disk behind `-`, then those that would come in their place behind `+`, as a patch has them. */
+  readonly lines: readonly string[];
 }
 
 export type SideEffect =
@@ -236,8 +256,8 @@ export interface ChangeSummary {
   readonly kind: 'created' | 'modified' | 'deleted' | 'moved';
   /** For `moved`: the old path. */
   readonly from?: RelPath;
-  readonly before: Version;
-  readonly after: Version;
+  readonly before: PublicVersion;
+  readonly after: PublicVersion;
   readonly incomplete?: boolean;
 }
 

@@ -84,7 +84,7 @@ export class Reader {
   #at = 0;
 
   constructor(bytes: Uint8Array) {
-    this.#buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
   get left(): number {
     return this.#buffer.length - this.#at;
@@ -119,7 +119,9 @@ export class Reader {
     return decodeName(this.bytes());
   }
   hash(): Hash {
-    return this.raw(16).toString('hex');
+    // Straight from the buffer: a history's rows hold thousands, and a view of each costs more than its text.
+    const at = this.#take(16);
+    return this.#buffer.toString('hex', at, at + 16);
   }
 }
 

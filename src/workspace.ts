@@ -9,6 +9,7 @@ import { realpath } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import type {
   Capabilities,
+  ExportResult,
   GcResult,
   RecoveredOperation,
   Session,
@@ -38,7 +39,7 @@ import {
   sessionOptionsSchema,
 } from './schemas.ts';
 import { SessionHandle } from './session.ts';
-import type { Result, Unavailable, UnavailableReason, UncoveredPath, WorkOptions } from './types.ts';
+import type { Result, Unavailable, UnavailableReason, WorkOptions } from './types.ts';
 
 const DAY = 30;
 const GIB = 1024 ** 3;
@@ -117,7 +118,12 @@ function realOr(path: string): Promise<string> {
   return realpath(path).catch(() => path);
 }
 
-function backendFromEnvironment(): 'auto' | 'native' | 'portable' {
+/**
+ * The backend that `TAKEBACK_BACKEND` asks for; `auto` where it is not set.
+ *
+ * @throws {TakebackError} `ERR_INVALID_ARGUMENT` where it names none
+ */
+export function backendFromEnvironment(): 'auto' | 'native' | 'portable' {
   const value = process.env.TAKEBACK_BACKEND;
   if (value === undefined || value === '' || value === 'auto') return 'auto';
   if (value === 'native' || value === 'portable') return value;
@@ -209,7 +215,7 @@ class WorkspaceHandle implements Workspace {
     return this.#run(async (engine) => ({ capabilities: await capabilities(engine) }));
   }
 
-  export(position: string, targetDir: string): Promise<Result<{ files: number; uncovered: readonly UncoveredPath[] }>> {
+  export(position: string, targetDir: string): Promise<Result<ExportResult>> {
     return this.#run((engine) => exportTree(engine, position, targetDir));
   }
 

@@ -4,6 +4,7 @@
 //! by `catch_up`. What touches single paths (peek, apply) is a handle of its own.
 
 use std::collections::BTreeMap;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -227,6 +228,12 @@ impl Tree {
 
     pub fn changes(&self, set: u32) -> Result<Vec<Change>> {
         Ok(self.set_of(set)?.changes())
+    }
+
+    /// What went from one path of a set to another, as inodes prove it.
+    pub fn moves(&self, set: u32) -> Result<Vec<scan::moves::Move>> {
+        let set = self.set_of(set)?;
+        Ok(scan::moves::moves(set, &self.index, self.root.fd.as_fd()))
     }
 
     pub fn uncovered(&self, set: u32) -> Result<Vec<(RelPath, Option<Reason>)>> {

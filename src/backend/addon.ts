@@ -45,6 +45,7 @@ export interface AddonTree {
   ingest(set: number, options: Buffer, token: CancelToken | null, progress: ReportProgress | null): Answer<Buffer>;
   look(set: number, paths: Buffer): Answer<void>;
   changes(set: number): Answer<Buffer>;
+  moves(set: number): Answer<Buffer>;
   uncovered(set: number): Answer<Buffer>;
   manifest(set: number): Answer<Buffer>;
   commit(set: number, at: Buffer): Answer<void>;

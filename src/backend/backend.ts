@@ -167,6 +167,12 @@ export interface IngestResult {
   readonly problems: readonly Problem[];
 }
 
+/** A file or link that went from one path to another. */
+export interface MovedPath {
+  readonly from: RelPath;
+  readonly to: RelPath;
+}
+
 /** What is on disk at a path now, whatever the index and the rules say. Secrets and large files stay uncovered. */
 export interface Peek {
   readonly path: RelPath;
@@ -202,6 +208,11 @@ export interface Tree {
   look(set: number, paths: readonly RelPath[]): Promise<void>;
   /** The set's changes against the index, sorted by path bytes. */
   changes(set: number): Promise<Change[]>;
+  /**
+   * Which of the set's paths that are gone and which that came are one inode, proven (birth time; without one, size and
+   * mtime). Covered files and links; each path in one move at most; sorted by the new path. Ask before `commit`.
+   */
+  moves(set: number): Promise<MovedPath[]>;
   /** Every path that is known and not covered, once the set is taken in; sorted. Ignored names are not among them. */
   uncovered(set: number): Promise<UncoveredPath[]>;
   /** Stores the manifest of the tree with the set taken in. */

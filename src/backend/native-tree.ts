@@ -23,6 +23,7 @@ import type {
   ApplyRequest,
   IngestOptions,
   IngestResult,
+  MovedPath,
   Peek,
   Position,
   RecoverOutcome,
@@ -108,6 +109,10 @@ export class NativeTree implements Tree {
 
   async changes(set: number): Promise<Change[]> {
     return decodeChanges(await settle(this.#tree.changes(set)));
+  }
+
+  async moves(set: number): Promise<MovedPath[]> {
+    return wire.decodeMoves(await settle(this.#tree.moves(set)));
   }
 
   async uncovered(set: number): Promise<UncoveredPath[]> {

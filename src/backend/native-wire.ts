@@ -12,6 +12,7 @@ import type {
   ApplyStatus,
   IngestOptions,
   IngestResult,
+  MovedPath,
   Peek,
   Position,
   RecoverOutcome,
@@ -139,6 +140,10 @@ export function decodeUncovered(bytes: Uint8Array): UncoveredPath[] {
     const reason = reader.u8();
     return { path, reason: reason === SPECIAL ? 'special' : pick(UNCOVERED_REASONS, reason, 'reason') };
   });
+}
+
+export function decodeMoves(bytes: Uint8Array): MovedPath[] {
+  return readList(new Reader(bytes), (reader) => ({ from: asRelPath(reader.name()), to: asRelPath(reader.name()) }));
 }
 
 export function decodePeeks(bytes: Uint8Array): Peek[] {

@@ -1,7 +1,7 @@
 /**
  * Lists of paths for people: changes, plans, receipts. Rendering only.
  */
-import type { ChangeSummary, Plan, PlanEntry, Receipt, ReceiptEntry, UncoveredPath, Version } from '../types.ts';
+import type { ChangeSummary, Plan, PlanEntry, PublicVersion, Receipt, ReceiptEntry, UncoveredPath } from '../types.ts';
 import { Exit } from './host.ts';
 import type { Screen } from './screen.ts';
 import { count, oneLine, printable } from './text.ts';
@@ -19,7 +19,7 @@ const SIGN = {
 const octal = (mode: number): string => mode.toString(8).padStart(3, '0');
 
 /** What a change is besides new bytes, in brackets; empty where that is all. */
-function remark(before: Version, after: Version): string {
+function remark(before: PublicVersion, after: PublicVersion): string {
   if (after.kind === 'symlink') return ` -> ${printable(after.target)}`;
   if (after.kind === 'uncovered') return ` (${after.reason}: bytes not kept)`;
   if (before.kind === 'uncovered') return ` (before: ${before.reason}, bytes not kept)`;
@@ -33,7 +33,7 @@ function remark(before: Version, after: Version): string {
   return '';
 }
 
-function slash(version: Version): string {
+function slash(version: PublicVersion): string {
   return version.kind === 'dir' ? '/' : '';
 }
 

@@ -7,7 +7,7 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import type { Session, Workspace } from '../api.ts';
+import type { Session, SessionInfo, Workspace } from '../api.ts';
 import { defaultDataDir, workspaceDir } from '../data-dir.ts';
 import { type ErrorCode, TakebackError } from '../errors.ts';
 import type { Result, Unavailable, UnavailableReason, WorkOptions } from '../types.ts';
@@ -34,6 +34,8 @@ export function need<T>(result: Result<T>): { readonly available: true } & T {
   return result;
 }
 
+const DEFAULT_SESSION = 'default';
+
 export class Context {
   readonly host: Host;
   readonly options: CommonOptions;
@@ -42,7 +44,7 @@ export class Context {
   readonly dataDir: string;
   /** Absolute; real where it exists. */
   readonly root: string;
-  #workspace: Workspace | undefined;
+  #opening: Promise<Workspace> | undefined;
   readonly #abort = new AbortController();
 
   constructor(host: Host, options: CommonOptions) {
@@ -71,36 +73,62 @@ export class Context {
         detail: `Nothing is recorded for ${oneLine(this.root)} in ${oneLine(this.dataDir)}.`,
       });
     }
-    const workspace = await this.tryWorkspace();
+    const opening = this.tryWorkspace();
+    const workspace = await opening;
     if (!workspace.available) {
+      // A command that lives on opens it anew when it asks again.
+      if (this.#opening === opening) this.#opening = undefined;
+      await workspace.close();
       const reason = workspace.reason ?? 'unsupported';
       throw new NotAvailable({ available: false, reason, detail: workspace.detail ?? reason });
     }
     return workspace;
   }
 
-  /** The workspace, available or not. */
-  async tryWorkspace(dataDir: string = this.dataDir): Promise<Workspace> {
-    if (this.#workspace === undefined) {
-      const { backend } = this.options;
-      this.#workspace = await this.host.open({
-        root: this.root,
-        dataDir,
-        ...(backend === undefined ? {} : { backend }),
-      });
-      for (const operation of this.#workspace.recovered) {
-        this.screen.note(
-          `Recovered an operation that had not ended (${operation.operationId.slice(0, 8)}, ${operation.mode}).`,
-        );
-      }
-    }
-    return this.#workspace;
+  /** The workspace, available or not; opened once, also for several that ask at once. */
+  tryWorkspace(dataDir: string = this.dataDir): Promise<Workspace> {
+    this.#opening ??= this.#open(dataDir).catch((fault: unknown) => {
+      this.#opening = undefined;
+      throw fault;
+    });
+    return this.#opening;
   }
 
-  async session(purpose: 'read' | 'record'): Promise<Session> {
+  async #open(dataDir: string): Promise<Workspace> {
+    const { backend } = this.options;
+    const workspace = await this.host.open({
+      root: this.root,
+      dataDir,
+      ...(backend === undefined ? {} : { backend }),
+    });
+    for (const operation of workspace.recovered) {
+      this.screen.note(
+        `Recovered an operation that had not ended (${operation.operationId.slice(0, 8)}, ${operation.mode}).`,
+      );
+    }
+    return workspace;
+  }
+
+  /**
+   * The session that is meant: the one named; else, to look at turns and to take them back, that of the newest boundary
+   * (an agent's hooks name sessions as the agent does, and nobody types that); else `default`.
+   */
+  async session(purpose: 'read' | 'record', unnamed: 'newest' | 'default' = 'default'): Promise<Session> {
     const workspace = await this.workspace(purpose);
-    const { session = 'default', onConflict } = this.options;
+    const { session = await this.#unnamed(workspace, unnamed), onConflict } = this.options;
     return workspace.session({ threadId: session, ...(onConflict === undefined ? {} : { onConflict }) });
+  }
+
+  async #unnamed(workspace: Workspace, which: 'newest' | 'default'): Promise<string> {
+    if (which === 'default') return DEFAULT_SESSION;
+    const { sessions } = need(await workspace.sessions());
+    const newest = sessions
+      .filter(({ tenantId, newestBoundaryAt }) => tenantId === undefined && newestBoundaryAt !== undefined)
+      .reduce<SessionInfo | undefined>(
+        (a, b) => ((a?.newestBoundaryAt ?? -1) > (b.newestBoundaryAt ?? -1) ? a : b),
+        undefined,
+      );
+    return newest?.threadId ?? DEFAULT_SESSION;
   }
 
   /** Runs a piece of work with a progress bar, and with a signal that an interrupt aborts. */
@@ -125,7 +153,7 @@ export class Context {
   }
 
   async close(): Promise<void> {
-    await this.#workspace?.close();
+    await (await this.#opening)?.close();
   }
 }
 
@@ -153,7 +181,7 @@ function findRoot(cwd: string, dataDir: string): string {
 /** What to type next, where the engine's sentence can't know it. */
 const HINTS: Partial<Record<UnavailableReason, string>> = {
   'no-checkpoint': 'Start with `takeback run -- COMMAND` or `takeback capture`.',
-  'unknown-boundary': '`takeback log` lists the boundaries.',
+  'unknown-boundary': '`takeback log` lists the boundaries, `takeback log --calls` the calls too.',
   'calls-in-flight': '`takeback end --all` ends the calls that were left open.',
   'store-corrupt': '`takeback doctor` and `takeback verify` tell more.',
   'protected-root': 'Give a project folder with --root.',

@@ -36,6 +36,8 @@ export interface Host {
   open(options: OpenOptions): Promise<Workspace>;
   /** Asks on the terminal; false for no or for an interrupt. */
   confirm(question: string): Promise<boolean>;
+  /** Lets some of the choices be picked on the terminal: their places in the list; null for an interrupt. */
+  choose(question: string, choices: readonly string[]): Promise<readonly number[] | null>;
 }
 
 /** Options that every command takes. */

@@ -7,6 +7,7 @@ import type { ChangeSummary, Plan } from '../types.ts';
 import { changeLines, changeTotal, planLines } from './changes.ts';
 import { type Context, NotAvailable, need, UsageError } from './context.ts';
 import { Exit } from './host.ts';
+import { hunkPlanLines } from './hunks.ts';
 import type { Screen } from './screen.ts';
 import { count, localTime, oneLine, printable, table } from './text.ts';
 
@@ -43,22 +44,6 @@ export function files(counts: FileCounts): number {
   return counts.created + counts.modified + counts.deleted;
 }
 
-/** The boundaries of the turn that a step lies in and of those after it, oldest first; null where there is no such step. */
-export async function turnOfStep(session: Session, stepId: string): Promise<string[] | null> {
-  const after: string[] = [];
-  let before: string | undefined;
-  for (;;) {
-    const page = need(await session.timeline({ limit: PAGE, ...(before === undefined ? {} : { before }) })).items;
-    const last = page.findLastIndex((item) => item.type === 'call' && item.stepId === stepId);
-    const found = boundariesOf(last < 0 ? page : page.slice(last));
-    after.unshift(...found.map((boundary) => boundary.boundaryId));
-    const own = last < 0 ? undefined : boundariesOf(page.slice(0, last)).at(-1);
-    if (own !== undefined) return [own.boundaryId, ...after];
-    before = boundariesOf(page)[0]?.position;
-    if (boundariesOf(page).length < PAGE || before === undefined) return null;
-  }
-}
-
 /** The boundary that the session made last. */
 export async function newest(session: Session): Promise<Boundary> {
   const boundary = boundariesOf(await items(session, 1)).at(-1);
@@ -75,10 +60,19 @@ function countsText(counts: FileCounts): string {
   return `${count(files(counts), 'file')}${lines}`;
 }
 
+function markOf({ undone, reverted }: Boundary): string {
+  return reverted ? 'reverted' : undone ? 'undone' : '';
+}
+
+function markText(boundary: Boundary): string {
+  const mark = markOf(boundary);
+  return mark === '' ? '' : ` (${mark})`;
+}
+
 function itemRow(item: TimelineItem): string[] {
   switch (item.type) {
     case 'boundary': {
-      const mark = item.reverted ? 'reverted' : item.undone ? 'undone' : '';
+      const mark = markOf(item);
       return [oneLine(item.boundaryId), localTime(item.at), countsText(item.files), mark, oneLine(item.label ?? '')];
     }
     case 'call': {
@@ -103,7 +97,7 @@ function itemRow(item: TimelineItem): string[] {
 /** `log`: turns, newest last. */
 export async function log(context: Context, flags: { limit: number; calls?: boolean }): Promise<number> {
   const { screen } = context;
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const all = await items(session, flags.limit);
   const shown = flags.calls === true ? all : all.filter((item) => item.type !== 'call');
   screen.object({ available: true, items: shown });
@@ -143,7 +137,7 @@ function printPatch(screen: Screen, diff: DiffResult): void {
 /** `show [boundary]`: what the session's turn changed, and the patch from its boundary to the next. */
 export async function show(context: Context, boundaryId: string | undefined): Promise<number> {
   const { screen } = context;
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const id = boundaryId ?? (await newest(session)).boundaryId;
   const { changes } = need(await session.turnChanges(id));
   const { boundary: from, next } = await findTurn(session, id);
@@ -156,7 +150,7 @@ export async function show(context: Context, boundaryId: string | undefined): Pr
     files: diff.files,
     ...patchFields(diff),
   });
-  screen.line(`Turn ${screen.style('bold', oneLine(id))}${from.undone ? ' (undone)' : ''}: ${changeTotal(changes)}`);
+  screen.line(`Turn ${screen.style('bold', oneLine(id))}${markText(from)}: ${changeTotal(changes)}`);
   screen.lines(changeLines(screen, changes));
   if (diff.files.length > 0) {
     screen.line(`From this boundary ${next === undefined ? 'to the files now' : 'to the next'}, whoever changed it:`);
@@ -204,7 +198,7 @@ export async function openCalls(session: Session): Promise<string[]> {
 /** `status`: what the newest turn changed, open calls, and what `undo` would do. */
 export async function status(context: Context): Promise<number> {
   const { screen } = context;
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const boundary = await newest(session);
   const { changes } = need(await session.turnChanges(boundary.boundaryId));
   const open = await openCalls(session);
@@ -229,15 +223,15 @@ export async function status(context: Context): Promise<number> {
 }
 
 function printNewest(screen: Screen, boundary: Boundary, changes: readonly ChangeSummary[]): void {
-  const mark = boundary.undone ? ' (undone)' : '';
-  screen.line(`Newest turn ${screen.style('bold', oneLine(boundary.boundaryId))}${mark}: ${changeTotal(changes)}`);
+  const id = screen.style('bold', oneLine(boundary.boundaryId));
+  screen.line(`Newest turn ${id}${markText(boundary)}: ${changeTotal(changes)}`);
   screen.lines(changeLines(screen, changes));
 }
 
 /** `diff [from] [to]`: boundaries or positions; from the newest boundary, to the files now. */
 export async function diff(context: Context, from: string | undefined, to: string | undefined): Promise<number> {
   const { screen } = context;
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const start = from === undefined ? (await newest(session)).position : await positionOf(session, from);
   const end = to === undefined ? undefined : await positionOf(session, to);
   const result = need(await session.diff(start, end));
@@ -261,22 +255,29 @@ async function positionOf(session: Session, id: string): Promise<string> {
 /** `export boundary dir`: the covered tree as of a boundary (or position), into an empty folder outside the root. */
 export async function exportTo(context: Context, boundaryId: string, folder: string): Promise<number> {
   if (folder === '') throw new UsageError('The folder is empty. Give a folder outside the root.');
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const workspace = await context.workspace('read');
   const target = resolve(context.host.cwd, folder);
   const result = need(await workspace.export(await positionOf(session, boundaryId), target));
   context.screen.object({ ...result, target });
   context.screen.line(`Wrote ${count(result.files, 'file')} to ${printable(target)}.`);
   for (const { path, reason } of result.uncovered) context.screen.line(`  not covered: ${printable(path)} (${reason})`);
-  return Exit.done;
+  for (const { path, reason, detail } of result.failed)
+    context.screen.line(`  failed: ${printable(path)} (${reason}: ${oneLine(detail)})`);
+  return result.failed.length > 0 ? Exit.partial : Exit.done;
 }
 
-/** `plan boundary [paths…]`: what `restore` would do. */
-export async function plan(context: Context, boundaryId: string, paths: readonly string[]): Promise<number> {
-  const session = await context.session('read');
-  const result = need(await session.plan(boundaryId, planOptions(context, paths)));
-  context.screen.object(result);
-  context.screen.lines(planLines(context.screen, result));
+/** `plan boundary [paths…]`: what `restore` would do; with `--hunks`, the hunks that it takes. */
+export async function plan(
+  context: Context,
+  boundaryId: string,
+  { paths, hunks }: { paths: readonly string[]; hunks: boolean },
+): Promise<number> {
+  const { screen } = context;
+  const session = await context.session('read', 'newest');
+  const result = need(await session.plan(boundaryId, { ...planOptions(context, paths), ...(hunks ? { hunks } : {}) }));
+  screen.object(result);
+  screen.lines(hunks ? hunkPlanLines(screen, result) : planLines(screen, result));
   return Exit.done;
 }
 

@@ -130,10 +130,11 @@ function addLooking(program: Program): void {
     async (context, [from, to]) => (await import('./look.ts')).diff(context, from, to),
   );
   program
-    .add('plan <boundary> [paths...]', 'what restore would do', async (context, [id = '', ...paths]) =>
-      (await import('./look.ts')).plan(context, id, paths),
+    .add('plan <boundary> [paths...]', 'what restore would do', async (context, [id = '', ...paths], flags) =>
+      (await import('./look.ts')).plan(context, id, { paths, hunks: flags.hunks === true }),
     )
-    .addOption(CONFLICT());
+    .addOption(CONFLICT())
+    .option('--hunks', 'list the hunks of text files, with numbers');
   program.add(
     'export <boundary> <dir>',
     'write the files as of a boundary into an empty folder',
@@ -141,12 +142,14 @@ function addLooking(program: Program): void {
   );
 }
 
+/** Gives a command the options of those that write to the tree. */
+function writing(command: Command): Command {
+  for (const option of [...WRITING(), CONFLICT()]) command.addOption(option);
+  return command;
+}
+
 function addTakingBack(program: Program): void {
   const times = (): Argument => new Argument('[n]', 'how many turns').argParser(atLeastOne);
-  const writing = (command: Command): Command => {
-    for (const option of [...WRITING(), CONFLICT()]) command.addOption(option);
-    return command;
-  };
   writing(
     program.add('undo', 'take back the newest turn, or n turns', async (context, [n], flags) =>
       (await import('./take-back.ts')).undo(context, Number(n ?? 1), flags),
@@ -163,14 +166,38 @@ function addTakingBack(program: Program): void {
     program.add(
       'restore <boundary> [paths...]',
       'take back all that the session did since a boundary',
-      async (context, [id = '', ...paths]) => (await import('./take-back.ts')).restore(context, id, paths),
+      async (context, [id = '', ...paths], flags) => {
+        const command = await import('./take-back.ts');
+        if (flags.hunks === undefined) return command.restore(context, id, paths);
+        const { parseHunks } = await import('./hunks.ts');
+        const wanted = flags.hunks === true ? [] : (flags.hunks as string[]).flatMap(parseHunks);
+        return command.restoreHunks(context, id, { paths, wanted });
+      },
     ),
+  ).addOption(
+    new Option(
+      '--hunks [numbers]',
+      'only these hunks of text files (1,3-4, or an id); without numbers: asks',
+    ).argParser((text: string, before: unknown): string[] => [...(Array.isArray(before) ? before : []), text]),
   );
+}
+
+function addReverts(program: Program): void {
   writing(
     program.add(
       'revert <message>',
       'back to a message (a boundary, or a step): stands until unrevert or the next turn',
       async (context, [id = '']) => (await import('./take-back.ts')).revert(context, id),
+    ),
+  );
+  writing(
+    program.add('revert-turn <boundary>', 'take back one turn and keep what came later', async (context, [id = '']) =>
+      (await import('./take-back.ts')).revertTurn(context, id),
+    ),
+  );
+  writing(
+    program.add('revert-call <call>', 'take back one call and keep what came later', async (context, [id = '']) =>
+      (await import('./take-back.ts')).revertCall(context, id),
     ),
   );
   writing(
@@ -206,13 +233,39 @@ function addStore(program: Program): void {
     .option('--path <dir>', "tree to copy (default: this package's own checkout)");
 }
 
+function addHosts(program: Program): void {
+  const hostCommand = (name: 'install' | 'uninstall', text: string): void => {
+    const command = program
+      .add(`${name}`, text, async (context, _args, flags) => (await import('./install.ts'))[name](context, flags))
+      .addArgument(new Argument('<host>', 'the agent host').choices(['claude-code']))
+      .option('--user', 'settings of the user: every project')
+      .option('--project', 'settings of the project that are shared')
+      .option('--local', 'settings of the project that are yours alone (default)');
+    for (const option of WRITING()) command.addOption(option);
+  };
+  hostCommand('install', 'add our hooks to the settings of an agent host; shows the change first');
+  hostCommand('uninstall', 'take our hooks out of them again');
+  program
+    .add('hook', 'record one event of an agent host, given as JSON on standard input', async () => Exit.usage)
+    .addArgument(new Argument('<host>', 'the agent host').choices(['claude-code', 'codex']));
+}
+
+function addServers(program: Program, version: string): void {
+  program.add('mcp', 'serve the history to an MCP client on standard input and output', async (context) =>
+    (await import('./mcp.ts')).serve(context, version),
+  );
+}
+
 /** Runs one command line (without node and script) and answers its exit code. Never throws. */
 export async function main(host: Host, argv: readonly string[], version: string): Promise<number> {
   const program = new Program(host, version);
   addRecording(program);
   addLooking(program);
   addTakingBack(program);
+  addReverts(program);
   addStore(program);
+  addHosts(program);
+  addServers(program, version);
   try {
     await program.root.parseAsync([...argv], { from: 'user' });
     return program.exitCode;

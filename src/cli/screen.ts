@@ -94,14 +94,13 @@ function barText(progress: Progress, columns: number): string {
 }
 
 /**
- * A result as JSON: big integers as decimal strings. Bytes are left out; where they say more than the text beside them,
- * the command adds them in base64 under a name of their own.
+ * A result as JSON. Bytes are left out; where they say more than the text beside them, the command adds them in base64
+ * under a name of their own.
  */
 export function toJson(value: unknown): string {
   return JSON.stringify(
     value,
     function (this: Record<string, unknown>, key, item: unknown) {
-      if (typeof item === 'bigint') return item.toString();
       // A Buffer has become an object by its own toJSON before it comes here: look at what it was.
       return this[key] instanceof Uint8Array ? undefined : item;
     },

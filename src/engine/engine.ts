@@ -13,9 +13,12 @@ import type { BlobStore } from '../blobs/blobs.ts';
 import { currentOwner } from '../process-owner.ts';
 import type { OpenCalls } from '../timeline/open-calls.ts';
 import type { Append, CallOwner, Head, RootIdentity, Timeline } from '../timeline/timeline.ts';
-import type { Logger, RelPath } from '../types.ts';
+import type { Logger, RandomId, RelPath } from '../types.ts';
 import { UnavailableError } from './answers.ts';
+import { recordCompleted } from './complete.ts';
 import type { Events } from './events.ts';
+import { dropIntent, INTENT } from './intent.ts';
+import { isUsable } from './peek.ts';
 import { Queue } from './queue.ts';
 import { identityOf, type Layout, sameRoot } from './root.ts';
 
@@ -87,6 +90,10 @@ export class Engine {
   position: Position | null = null;
   /** The frozen rules that the tree has, by their id in the timeline. */
   rulesId: number | null = null;
+  /** The tree has its index: what needs a look can be recorded. */
+  indexed = false;
+  /** An operation that recovery completed waits for the index. */
+  unrecorded = false;
   /** Date.now() of the last look, for calls in other roots that contain this one or lie in it. */
   lastLookAt: number = Date.now();
 
@@ -146,8 +153,8 @@ export class Engine {
 
   /** The lock's holder is alive, so a journal that is there when we hold it belongs to a process that died or failed. */
   async #recover(): Promise<void> {
-    const names = readdirSync(this.layout.journal).filter((name) => name.endsWith('.journal'));
-    for (const name of names) {
+    const left = (end: string): string[] => readdirSync(this.layout.journal).filter((name) => name.endsWith(end));
+    for (const name of left('.journal')) {
       const journal = join(this.layout.journal, name);
       const operationId = name.slice(0, -'.journal'.length);
       if ((await this.timeline.operation(operationId)) !== null) {
@@ -157,12 +164,32 @@ export class Engine {
       }
       const mode = this.options.recover;
       const outcome = await this.tree.recover({ journal, trash: this.layout.trash, mode });
+      if (mode === 'rollback') await dropIntent(this, operationId);
       this.recovered.push({ operationId, mode, paths: outcome.paths });
       this.options.logger?.warn('recovered an operation whose process had died', {
         operationId,
         mode,
         paths: outcome.paths.length,
       });
+    }
+    for (const name of left(INTENT)) await this.#record(name.slice(0, -INTENT.length));
+  }
+
+  /** An operation that was written down, and whose journal is gone. */
+  async #record(operationId: RandomId): Promise<void> {
+    if ((await this.timeline.operation(operationId)) !== null) {
+      await dropIntent(this, operationId);
+      return;
+    }
+    this.unrecorded = !this.indexed;
+    if (!this.indexed) return;
+    try {
+      const told = this.recovered.some((operation) => operation.operationId === operationId);
+      const recorded = await recordCompleted(this, operationId);
+      if (recorded && !told) this.recovered.push({ operationId, mode: 'finished', paths: [] });
+    } catch (error) {
+      // Its files are whole. What is written down of it stays, for the next who takes the lock.
+      this.options.logger?.error('a completed operation could not be recorded yet', { operationId, error });
     }
   }
 
@@ -195,7 +222,7 @@ export class Engine {
       return { paths: [], rebuilt: true };
     }
     const at = { seq: head.seq, observationId: head.observationId };
-    const rows = await this.timeline.rows(this.position?.seq ?? 0, head.seq);
+    const rows = (await this.timeline.rows(this.position?.seq ?? 0, head.seq)).filter(isUsable);
     await this.tree.catchUp(rows, at);
     this.position = at;
     return { paths: [...new Set(rows.map((row) => row.path))], rebuilt: false };
@@ -222,7 +249,7 @@ export class Engine {
     await this.tree.reset(manifest.hash, { seq: manifest.seq, observationId: origin?.id ?? head.observationId });
     const rows = await this.timeline.rows(manifest.seq, head.seq);
     this.position = { seq: head.seq, observationId: head.observationId };
-    await this.tree.catchUp(rows, this.position);
+    await this.tree.catchUp(rows.filter(isUsable), this.position);
     await this.#takeRules(head);
   }
 

@@ -1,7 +1,8 @@
 /** Listeners of one workspace, and how changes are told: at most `maxFileEvents`, then one total. Imports types only. */
 import type { FileChangedEvent, FileChangedMoreEvent, SnapshotFailedEvent } from '../api.ts';
+import type { PathChange } from '../model/types.ts';
 import type { SessionRecord } from '../timeline/timeline.ts';
-import type { ChangeSummary, Logger, Unavailable } from '../types.ts';
+import type { Logger, Unavailable } from '../types.ts';
 
 export interface EventMap {
   readonly fileChanged: FileChangedEvent;
@@ -17,7 +18,7 @@ export interface Origin {
 
 /** A change with what its event carries besides. */
 export interface ToldChange {
-  readonly change: Pick<ChangeSummary, 'kind' | 'path' | 'from'>;
+  readonly change: Pick<PathChange, 'kind' | 'path' | 'from'>;
   readonly toolCallId?: string;
   readonly patch?: string;
 }

@@ -98,8 +98,11 @@ export async function dropSession(engine: Engine, session: SessionRecord | null)
   if (session === null) return { freedBytes: 0 };
   return engine.locked(async () => {
     await engine.catchUp();
-    for (const call of await engine.timeline.openCalls(session.id))
+    for (const call of await engine.timeline.openCalls(session.id)) {
       await engine.openCalls.end(call.invocation, engine.layout.root);
+      // Its end was to be recorded by the next look; there will be nothing to end.
+      engine.pendingEnds.delete(call.invocation);
+    }
     await engine.timeline.dropSession(session.id);
     await foldNobodys(engine);
     const { freedBytes } = await sweep(engine, {});
@@ -233,8 +236,10 @@ export async function sessionInfos(engine: Engine): Promise<SessionInfo[]> {
 }
 
 export async function capabilities(engine: Engine): Promise<Capabilities> {
+  const abilities = await engine.tree.abilities();
   return {
-    ...(await engine.tree.abilities()),
+    ...abilities,
+    tickNs: Number(abilities.tickNs),
     backend: engine.backend.kind,
     why: engine.why,
     root: engine.layout.root,

@@ -63,19 +63,25 @@ async function isOlder(engine: Engine, peek: Peek, beganAt: number | null): Prom
   }
 }
 
-/** Those left when each covered file that went away was taken for one: by its bytes, then by its name, then by count. */
+/**
+ * Those left when each covered file that went away was taken for one: by its bytes, then by its name, then by count; and
+ * each that was replaced where it stood (moved aside and written anew), by its bytes alone: most of these never moved.
+ */
 function unaccounted<T extends { row: AttributedRow }>(older: readonly T[], rows: readonly AttributedRow[]): T[] {
-  const gone = rows.filter(
-    (row) => row.before.kind === 'file' && row.after.kind === 'absent' && row.candidates.length > 0,
-  );
-  const take = (fits: (row: AttributedRow) => boolean): boolean => {
-    const at = gone.findIndex(fits);
-    if (at >= 0) gone.splice(at, 1);
+  const lost = rows.filter((row) => row.before.kind === 'file' && row.candidates.length > 0);
+  const gone = lost.filter((row) => row.after.kind === 'absent');
+  const replaced = lost.filter((row) => row.after.kind !== 'absent' && !sameContent(row.before, row.after));
+  const take = (from: AttributedRow[], fits: (row: AttributedRow) => boolean): boolean => {
+    const at = from.findIndex(fits);
+    if (at >= 0) from.splice(at, 1);
     return at >= 0;
   };
-  const byBytes = older.filter(({ row }) => !take((from) => sameContent(from.before, row.after)));
-  const byName = byBytes.filter(({ row }) => !take((from) => baseName(from.path) === baseName(row.path)));
-  return byName.slice(gone.length);
+  const unlike = older.filter(({ row }) => {
+    const fits = (from: AttributedRow): boolean => sameContent(from.before, row.after);
+    return !take(gone, fits) && !take(replaced, fits);
+  });
+  const unnamed = unlike.filter(({ row }) => !take(gone, (from) => baseName(from.path) === baseName(row.path)));
+  return unnamed.slice(gone.length);
 }
 
 function sameContent(a: Version, b: Version): boolean {

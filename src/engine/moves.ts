@@ -1,39 +1,76 @@
 /**
- * Finds the moves among changes and among the entries of a plan: `model/moves.ts` pairs, this reads the bytes that it
- * asks for. Where bytes are missing, the two ends stay a deletion and a creation: a move is a way of telling.
+ * Finds the moves among changes and among the entries of a plan: what inodes proved when it was seen (`move-links.ts`),
+ * then what the content tells (`model/moves.ts` pairs, this reads the bytes that it asks for). Where bytes are missing,
+ * the two ends stay a deletion and a creation: a move is a way of telling.
  */
-import { exactMoves, foldMoves, type Move, type MoveEnds, readForMoves, similarMoves } from '../model/moves.ts';
+import { summarize } from '../model/changes.ts';
+import { provenMoves, reversedMoves } from '../model/move-links.ts';
+import {
+  exactMoves,
+  foldMoves,
+  type Move,
+  type MoveEnds,
+  movesBetween,
+  readForMoves,
+  similarMoves,
+  withoutMoves,
+} from '../model/moves.ts';
 import { linkMoves } from '../model/plan.ts';
-import type { ModelPlan } from '../model/types.ts';
-import type { ChangeSummary, Hash } from '../types.ts';
+import type { ModelPlan, PathChange } from '../model/types.ts';
+import type { Hash, Row } from '../types.ts';
 import type { Engine } from './engine.ts';
 
-/** The changes with both ends of each move folded into one. */
-export async function foldedMoves(engine: Engine, changes: readonly ChangeSummary[]): Promise<ChangeSummary[]> {
+/**
+ * What the rows changed, one change a path, both ends of each move folded into one.
+ *
+ * @param rows in timeline order
+ */
+export async function foldedChanges(engine: Engine, rows: readonly Row[]): Promise<PathChange[]> {
+  return fold(engine, summarize(rows), provenMoves(rows));
+}
+
+/** The way back. */
+export async function foldedChangesBack(engine: Engine, rows: readonly Row[]): Promise<PathChange[]> {
+  return fold(engine, summarize(rows).map(reversed), reversedMoves(provenMoves(rows)));
+}
+
+const BACK = { created: 'deleted', deleted: 'created', modified: 'modified', moved: 'moved' } as const;
+
+function reversed(change: PathChange): PathChange {
+  return { ...change, kind: BACK[change.kind], before: change.after, after: change.before };
+}
+
+async function fold(engine: Engine, changes: readonly PathChange[], proven: readonly Move[]): Promise<PathChange[]> {
   const gone = changes.filter(({ kind }) => kind === 'deleted');
   const made = changes.filter(({ kind }) => kind === 'created');
-  const moves = await movesOf(engine, {
+  const ends = {
     gone: gone.map(({ path, before }) => ({ path, version: before })),
     made: made.map(({ path, after }) => ({ path, version: after })),
-  });
-  return foldMoves(changes, moves);
+  };
+  return foldMoves(changes, await movesOf(engine, ends, proven));
 }
 
-/** The plan with the two entries of each move naming each other. */
-export async function linkedMoves(engine: Engine, plan: ModelPlan): Promise<ModelPlan> {
+/**
+ * The plan with the two entries of each move naming each other.
+ *
+ * @param rows that it takes back, in timeline order
+ */
+export async function linkedMoves(engine: Engine, plan: ModelPlan, rows: readonly Row[]): Promise<ModelPlan> {
   const gone = plan.entries.filter(({ last, target }) => last.kind !== 'absent' && target.kind === 'absent');
   const made = plan.entries.filter(({ last, target }) => last.kind === 'absent' && target.kind !== 'absent');
-  const moves = await movesOf(engine, {
+  const ends = {
     gone: gone.map(({ path, last }) => ({ path, version: last })),
     made: made.map(({ path, target }) => ({ path, version: target })),
-  });
-  return linkMoves(plan, moves);
+  };
+  return linkMoves(plan, await movesOf(engine, ends, reversedMoves(provenMoves(rows))));
 }
 
-async function movesOf(engine: Engine, ends: MoveEnds): Promise<Move[]> {
+async function movesOf(engine: Engine, ends: MoveEnds, proven: readonly Move[]): Promise<Move[]> {
   if (ends.gone.length === 0 || ends.made.length === 0) return [];
-  const exact = exactMoves(ends);
-  const candidates = readForMoves(ends, exact);
+  const known = movesBetween(ends, proven);
+  const left = withoutMoves(ends, known);
+  const exact = exactMoves(left);
+  const candidates = readForMoves(left, exact);
   const bytes = new Map<Hash, Uint8Array>();
   for (const { content } of [...candidates.gone, ...candidates.made]) {
     if (bytes.has(content)) continue;
@@ -43,5 +80,5 @@ async function movesOf(engine: Engine, ends: MoveEnds): Promise<Move[]> {
     });
     if (read !== null) bytes.set(content, read);
   }
-  return [...exact, ...similarMoves(candidates, bytes)];
+  return [...known, ...exact, ...similarMoves(candidates, bytes)];
 }

@@ -54,6 +54,8 @@ export interface ObserveRequest extends WorkOptions {
   readonly durable: boolean;
   /** The operation whose rows these are. */
   readonly operation?: RandomId;
+  /** Which of the paths that it wrote came from which (old by new path): its files are copies, no inode tells. */
+  readonly moved?: ReadonlyMap<RelPath, RelPath>;
   /** What effects need of the timeline: asked under the lock, in one go with the head. */
   readonly reads?: () => Promise<void>;
   readonly effects?: (context: ObserveContext) => Promise<Effects> | Effects;
@@ -159,7 +161,7 @@ async function appendLook(
   if (recovered || rebuilt || look.isFirst !== (head.seq === 0) || (rulesChanged && request.boundaryOf === undefined))
     return null;
   if (paths.length > 0) await tree.look(set, paths);
-  const found = look.isFirst ? [] : await tree.changes(set);
+  const found = look.isFirst ? [] : await withMoves(engine, set, request.moved);
   if (head.gcGeneration !== look.gcGeneration && !(await allStored(engine, found))) return null;
   const closed = interruptedCalls(engine, open);
   const changes = flagInterrupted(found, closed);
@@ -205,6 +207,25 @@ async function appendLook(
   engine.lastLookAt = now;
   await tree.commit(set, engine.position);
   return { seq: after.seq, changes, scan: look.scan, ingest: look.ingest, uncovered };
+}
+
+/** The set's changes, those that came from elsewhere with where they came from. */
+async function withMoves(
+  engine: Engine,
+  set: number,
+  known: ReadonlyMap<RelPath, RelPath> | undefined,
+): Promise<readonly Change[]> {
+  const changes = await engine.tree.changes(set);
+  const gone = new Set(changes.filter(({ after }) => after.kind === 'absent').map(({ path }) => path));
+  if (gone.size === 0 || gone.size === changes.length) return changes;
+  const sources = new Map([
+    ...(known ?? []),
+    ...(await engine.tree.moves(set)).map(({ from, to }) => [to, from] as const),
+  ]);
+  return changes.map((change) => {
+    const movedFrom = change.before.kind === 'absent' ? sources.get(change.path) : undefined;
+    return movedFrom !== undefined && gone.has(movedFrom) ? { ...change, movedFrom } : change;
+  });
 }
 
 /** Asked together: one connection answers in order, and each answer by itself costs a change of threads. */

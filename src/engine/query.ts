@@ -7,15 +7,15 @@ import { deflateSync } from 'node:zlib';
 import type { DiffResult, FileCounts, TimelineItem } from '../api.ts';
 import { TakebackError } from '../errors.ts';
 import { attribute } from '../model/attribution.ts';
-import { countChanges, summarize } from '../model/changes.ts';
+import { countChanges, publicChange } from '../model/changes.ts';
 import { adoptCalls } from '../model/lineage.ts';
 import { type PatchSide, type PathPatch, patchOf } from '../model/patch.ts';
-import type { AttributedRow, Window } from '../model/types.ts';
+import type { AttributedRow, PathChange, Window } from '../model/types.ts';
 import type { Ancestor, BoundaryRecord, CallRecord, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
 import type { ChangeSummary, Version } from '../types.ts';
 import type { Engine } from './engine.ts';
 import { isKept } from './export.ts';
-import { foldedMoves } from './moves.ts';
+import { foldedChanges, foldedChangesBack } from './moves.ts';
 import { observe } from './observe.ts';
 import { decodePosition, encodePosition } from './position.ts';
 import { attributionInput } from './rows.ts';
@@ -31,8 +31,7 @@ export async function diffPositions(engine: Engine, from: string, to: string | u
   }
   await refuseUnkept(engine, [start, end]);
   const rows = await engine.timeline.rows(Math.min(start, end), Math.max(start, end));
-  const changes = summarize(rows);
-  return patchFor(engine, await foldedMoves(engine, start <= end ? changes : changes.map(reversed)));
+  return patchFor(engine, await (start <= end ? foldedChanges(engine, rows) : foldedChangesBack(engine, rows)));
 }
 
 async function refuseUnkept(engine: Engine, seqs: readonly number[]): Promise<void> {
@@ -42,14 +41,8 @@ async function refuseUnkept(engine: Engine, seqs: readonly number[]): Promise<vo
   }
 }
 
-const BACK = { created: 'deleted', deleted: 'created', modified: 'modified', moved: 'moved' } as const;
-
-function reversed(change: ChangeSummary): ChangeSummary {
-  return { ...change, kind: BACK[change.kind], before: change.after, after: change.before };
-}
-
 /** The git-format patch of changes, with its counts. */
-export async function patchFor(engine: Engine, changes: readonly ChangeSummary[]): Promise<DiffResult> {
+export async function patchFor(engine: Engine, changes: readonly PathChange[]): Promise<DiffResult> {
   const parts: Buffer[] = [];
   let linesAdded = 0;
   let linesDeleted = 0;
@@ -62,7 +55,7 @@ export async function patchFor(engine: Engine, changes: readonly ChangeSummary[]
   }
   const patchBytes = Buffer.concat(parts);
   return {
-    files: changes,
+    files: changes.map(publicChange),
     patch: patchBytes.toString('utf8'),
     patchBytes,
     stats: { files: changes.length, linesAdded, linesDeleted },
@@ -70,7 +63,7 @@ export async function patchFor(engine: Engine, changes: readonly ChangeSummary[]
 }
 
 /** The patch of one change, or null where git's format has none. */
-export async function pathPatch(engine: Engine, change: ChangeSummary): Promise<PathPatch | null> {
+export async function pathPatch(engine: Engine, change: PathChange): Promise<PathPatch | null> {
   const [before, after] = await Promise.all([sideOf(engine, change.before), sideOf(engine, change.after)]);
   const binary = { deflate: (bytes: Uint8Array) => deflateSync(bytes), blobId };
   return patchOf(change.path, before, after, { binary, from: change.from });
@@ -93,7 +86,15 @@ export async function turnChanges(
 ): Promise<ChangeSummary[]> {
   const next = await engine.timeline.nextBoundary(session.id, boundary.seq);
   const rows = await ownRows(engine, session, { afterSeq: boundary.seq, toSeq: next?.seq ?? null });
-  return foldedMoves(engine, summarize(rows));
+  return (await foldedChanges(engine, rows)).map(publicChange);
+}
+
+/** What one run of a call of the session's changed, also where calls beside it may have made it. */
+export async function callChanges(engine: Engine, session: SessionRecord, call: CallRecord): Promise<ChangeSummary[]> {
+  await engine.catchUp();
+  const rows = await ownRows(engine, session, { afterSeq: call.beginSeq, toSeq: call.endSeq });
+  const own = rows.filter((row) => row.candidates.includes(call.invocation));
+  return (await foldedChanges(engine, own)).map(publicChange);
 }
 
 async function ownRows(engine: Engine, session: SessionRecord, { afterSeq, toSeq }: Window): Promise<AttributedRow[]> {
@@ -108,9 +109,9 @@ const COUNTED_BYTES = 256 * 1024;
 const COUNTED_FILES = 200;
 
 async function countsOf(engine: Engine, rows: readonly AttributedRow[]): Promise<FileCounts> {
-  const changes = await foldedMoves(engine, summarize(rows));
+  const changes = await foldedChanges(engine, rows);
   const files = countChanges(changes);
-  const small = ({ before, after }: ChangeSummary): boolean =>
+  const small = ({ before, after }: PathChange): boolean =>
     [before, after].every((v) => v.kind !== 'file' || v.size <= COUNTED_BYTES);
   if (changes.length > COUNTED_FILES || !changes.every(small)) return files;
   const { stats } = await patchFor(engine, changes);

@@ -7,16 +7,16 @@ import type { BeginCallResult, EndCallResult } from '../api.ts';
 import { TakebackError } from '../errors.ts';
 import { headState, ruleSources } from '../git/context.ts';
 import { attribute } from '../model/attribution.ts';
-import { summarize } from '../model/changes.ts';
+import { publicChange } from '../model/changes.ts';
 import { discardedAtCapture } from '../model/turns.ts';
 import type { Append, CallRecord, SessionRecord } from '../timeline/timeline.ts';
 import type { CaptureResult, ChangeSummary, RelPath, SideEffect, WorkOptions } from '../types.ts';
 import { UnavailableError } from './answers.ts';
 import type { Engine } from './engine.ts';
+import { boundariesFrom } from './landing.ts';
 import { collectGarbage } from './maintain.ts';
-import { foldedMoves } from './moves.ts';
+import { foldedChanges } from './moves.ts';
 import { type Observed, observe } from './observe.ts';
-import { boundariesFrom } from './operate.ts';
 import { encodePosition } from './position.ts';
 import { captureExpires } from './retention.ts';
 import { attributionInput } from './rows.ts';
@@ -99,7 +99,7 @@ async function discardedBy(engine: Engine, session: SessionRecord): Promise<{ se
   if (newest === undefined) return [];
   const operations = await engine.timeline.operations(session.id, { afterSeq: newest.seq });
   const oldest = Math.min(newest.seq, ...operations.map((operation) => operation.boundarySeq));
-  return discardedAtCapture(await boundariesFrom(engine, session, oldest), operations);
+  return discardedAtCapture(await boundariesFrom(engine, session.id, oldest), operations);
 }
 
 /** How long one slice of the reading behind a turn may hold the queue, milliseconds. */
@@ -244,11 +244,17 @@ function endOf(call: CallRecord, end: Partial<Pick<EndRequest, 'sideEffect' | 'p
   };
 }
 
+/** An end that is recorded. */
+interface Ended {
+  readonly call: CallRecord;
+  readonly observed: Observed;
+}
+
 /**
- * Ends a call. Where the look fails, the end is kept and recorded by the next observation: the turn goes on.
+ * Records the end of a call, and asks nothing of what it changed: all that a hook process needs. Where the look fails, the
+ * end is kept and recorded by this process's next observation: the turn goes on.
  */
-export async function endCall(engine: Engine, session: SessionRecord, request: EndRequest): Promise<EndCallResult> {
-  const started = performance.now();
+export async function recordEnd(engine: Engine, session: SessionRecord, request: EndRequest): Promise<Ended> {
   const { timeline } = engine;
   const call = await timeline.call(session.id, request.callId);
   if (call === null || call.state !== 'open' || engine.pendingEnds.has(call.invocation)) {
@@ -258,24 +264,27 @@ export async function endCall(engine: Engine, session: SessionRecord, request: E
     );
   }
   const end = endOf(call, request);
-  // The tool is done: what other roots are told needs no look of this one.
-  const ended = engine.openCalls.end(call.invocation, engine.layout.root);
-  // It is waited for below, and may fail before.
-  ended.catch(() => undefined);
-  let observed: Observed;
   try {
-    observed = await observe(engine, {
+    const observed = await observe(engine, {
       kind: 'end',
       signal: request.signal,
       durable: false,
       effects: () => ({ endCalls: [end] }),
     });
+    return { call, observed };
   } catch (error) {
     engine.pendingEnds.set(call.invocation, end);
     throw error;
   } finally {
-    await ended;
+    // After the look: a call of another root that begins before it shares this window.
+    await engine.openCalls.end(call.invocation, engine.layout.root);
   }
+}
+
+/** Ends a call, tells listeners, and answers what it changed. */
+export async function endCall(engine: Engine, session: SessionRecord, request: EndRequest): Promise<EndCallResult> {
+  const started = performance.now();
+  const { call, observed } = await recordEnd(engine, session, request);
   await tellEnd(engine, session, call, observed.seq);
   return {
     callId: request.callId,
@@ -295,5 +304,6 @@ async function changesOf(
   // Nothing was looked at in between.
   if (changes.length === 0 && endSeq === call.beginSeq + 1) return [];
   const rows = attribute(await attributionInput(engine, session.id, { afterSeq: call.beginSeq, toSeq: endSeq }));
-  return foldedMoves(engine, summarize(rows.filter((row) => row.candidates.includes(call.invocation))));
+  const own = rows.filter((row) => row.candidates.includes(call.invocation));
+  return (await foldedChanges(engine, own)).map(publicChange);
 }

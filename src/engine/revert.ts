@@ -7,12 +7,12 @@
  */
 import { attribute } from '../model/attribution.ts';
 import { REVERT_STANDS } from '../model/receipt.ts';
-import { restoreMarks } from '../model/turns.ts';
 import type { Ancestor, BoundaryRecord, CallRecord, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
-import type { ConflictPolicy, Receipt, WorkOptions } from '../types.ts';
+import type { ConflictPolicy, WorkOptions } from '../types.ts';
 import { UnavailableError } from './answers.ts';
+import { draftRestore } from './draft.ts';
 import type { Engine } from './engine.ts';
-import { boundariesFrom, draftRestore, findBoundary, operate } from './operate.ts';
+import { findBoundary, type OperationRequest } from './operate.ts';
 import { attributionInput } from './rows.ts';
 
 /**
@@ -84,13 +84,13 @@ export async function refuseStandingRevert(engine: Engine, session: SessionRecor
 }
 
 /** Takes back what the session did after `position`, and stands from then on. */
-export async function revertTo(
+export function reverting(
   engine: Engine,
   session: SessionRecord,
   position: BoundaryRecord,
-  request: WorkOptions & { readonly onConflict: ConflictPolicy },
-): Promise<Receipt> {
-  return operate(engine, session, {
+  request: WorkOptions & { readonly onConflict: ConflictPolicy; readonly planToken?: string | undefined },
+): OperationRequest {
+  return {
     kind: 'revert',
     boundary: position,
     ...request,
@@ -99,14 +99,5 @@ export async function revertTo(
       return draftRestore(engine, session, position, { ...request, locked: true });
     },
     always: true,
-    effects: async (settled) => ({
-      taken: settled.settled,
-      // The turns are hidden whole, whatever was kept of them.
-      markUndone: restoreMarks(await boundariesFrom(engine, session, position.seq), {
-        boundarySeq: position.seq,
-        settledAll: true,
-        whole: true,
-      }),
-    }),
-  });
+  };
 }

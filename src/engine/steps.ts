@@ -6,12 +6,12 @@
  */
 import type { Step } from '../api.ts';
 import { attribute } from '../model/attribution.ts';
-import { summarize } from '../model/changes.ts';
+import { publicChange, summarize } from '../model/changes.ts';
 import { type StepCalls, stepsOf } from '../model/steps.ts';
 import type { AttributedRow } from '../model/types.ts';
 import type { BoundaryRecord, CallRecord, SessionRecord } from '../timeline/timeline.ts';
 import type { Engine } from './engine.ts';
-import { foldedMoves } from './moves.ts';
+import { foldedChanges } from './moves.ts';
 import { encodePosition } from './position.ts';
 import { attributionInput } from './rows.ts';
 
@@ -107,7 +107,7 @@ async function told(
     id: step.id,
     from: encodePosition(storeId, Math.min(...step.calls.map(({ beginSeq }) => beginSeq))),
     to: encodePosition(storeId, Math.max(...step.calls.map(({ endSeq }) => endSeq ?? headSeq))),
-    files: await foldedMoves(engine, summarize(rowsOf(step, history))),
+    files: (await foldedChanges(engine, rowsOf(step, history))).map(publicChange),
     toolCallIds: [...new Set(step.calls.map(({ callId }) => callId))],
   };
 }

@@ -5,13 +5,12 @@
  * The work that is told of is done: a fault in here is logged, and costs the patch or the event, never the work.
  */
 import { attribute } from '../model/attribution.ts';
-import { summarize } from '../model/changes.ts';
-import type { AttributedRow } from '../model/types.ts';
+import type { AttributedRow, PathChange } from '../model/types.ts';
 import type { CallRecord, SessionRecord } from '../timeline/timeline.ts';
-import type { ChangeSummary, Receipt, RelPath, Row } from '../types.ts';
+import type { Receipt, RelPath, Row } from '../types.ts';
 import type { Engine } from './engine.ts';
 import type { Origin, ToldChange } from './events.ts';
-import { foldedMoves } from './moves.ts';
+import { foldedChanges } from './moves.ts';
 import { pathPatch } from './query.ts';
 import { attributionInput } from './rows.ts';
 
@@ -88,8 +87,8 @@ interface Telling {
 
 async function emit(engine: Engine, rows: readonly Row[], { origin, sole }: Telling): Promise<void> {
   const { events } = engine;
-  const changes = (await foldedMoves(engine, summarize(rows))).filter(isTold);
-  const callOf = ({ path, from }: ChangeSummary): string | undefined =>
+  const changes = (await foldedChanges(engine, rows)).filter(isTold);
+  const callOf = ({ path, from }: PathChange): string | undefined =>
     from === undefined || sole.get(from) === sole.get(path) ? sole.get(path) : undefined;
   const told: ToldChange[] = [];
   for (const change of changes.slice(0, events.maxFileEvents)) {
@@ -108,11 +107,11 @@ async function emit(engine: Engine, rows: readonly Row[], { origin, sole }: Tell
 }
 
 /** Secret files, and files that rules hide, are nobody's news. */
-function isTold({ before, after }: ChangeSummary): boolean {
+function isTold({ before, after }: PathChange): boolean {
   return ![before, after].some((v) => v.kind === 'uncovered' && (v.reason === 'secret' || v.reason === 'ignored'));
 }
 
-async function patchText(engine: Engine, change: ChangeSummary): Promise<string | undefined> {
+async function patchText(engine: Engine, change: PathChange): Promise<string | undefined> {
   const large = [change.before, change.after].some((v) => v.kind === 'file' && v.size > PATCHED_BYTES);
   if (large) return undefined;
   try {

@@ -98,6 +98,7 @@ function told(row: Row, verdict: Verdict, owed: boolean): AttributedRow {
     before: row.before,
     after: row.after,
     flags: row.flags,
+    movedFrom: row.movedFrom,
     owner: verdict.owner,
     candidates: verdict.candidates,
     sharedWindow: verdict.sharedWindow,
@@ -137,7 +138,7 @@ interface Judgement {
 }
 
 function judge(context: Context, row: Row, moment: Moment): Verdict {
-  const declarers = moment.open.filter((call) => declares(call, row.path));
+  const declarers = declarersOf(moment.open, row);
   let judgement = declarers.length === 0 ? context.undeclared.get(row.seq) : undefined;
   if (judgement === undefined) {
     judgement = weigh(context, moment.open, declarers);
@@ -186,8 +187,19 @@ function ownerFor(session: number, owners: readonly ReadonlySet<number>[], overl
   return own < owners.length || overlap ? 'contested' : 'own';
 }
 
-function declares(call: CallRecord, path: RelPath): boolean {
-  return call.paths?.some((folder) => isWithin(path, folder)) ?? false;
+/**
+ * The open calls that declared the row's path. A folder on the way to a declared path that is made or removed counts as
+ * declared, where no other session's call is on that way, too: it would be contested, and nobody said that it is theirs.
+ */
+function declarersOf(open: readonly CallRecord[], row: Row): readonly CallRecord[] {
+  const declarers = open.filter((call) => call.paths?.some((path) => isWithin(row.path, path)));
+  if (declarers.length > 0 || !isFolderAlone(row)) return declarers;
+  const onTheWay = open.filter((call) => call.paths?.some((path) => isWithin(path, row.path)));
+  return new Set(onTheWay.map((call) => call.session)).size === 1 ? onTheWay : [];
+}
+
+function isFolderAlone({ before, after }: Row): boolean {
+  return (before.kind === 'absent' && after.kind === 'dir') || (before.kind === 'dir' && after.kind === 'absent');
 }
 
 /** A call that declared nothing, nested in a declarer: it may do what the declarer announced. */

@@ -8,7 +8,8 @@
 import { comparePaths } from '../rel-path.ts';
 import { type Change, type ChangeSummary, type RelPath, RowFlag, type Version } from '../types.ts';
 import { sameVersion } from '../wire.ts';
-import { foldersAbove } from './version.ts';
+import type { PathChange } from './types.ts';
+import { foldersAbove, publicVersion } from './version.ts';
 
 interface Folded {
   before: Version;
@@ -21,7 +22,7 @@ interface Folded {
  *
  * @param rows those that count: of a call, of a session or all, as the caller chose
  */
-export function summarize(rows: readonly Change[]): ChangeSummary[] {
+export function summarize(rows: readonly Change[]): PathChange[] {
   const folded = new Map<RelPath, Folded>();
   for (const row of rows) fold(folded, row);
   const changed = [...folded].filter(([, { before, after }]) => !sameVersion(before, after));
@@ -50,9 +51,14 @@ function isPlainFolder({ before, after }: Folded): boolean {
   return (before.kind === 'absent' && after.kind === 'dir') || (before.kind === 'dir' && after.kind === 'absent');
 }
 
-function summaryOf(path: RelPath, { before, after, incomplete }: Folded): ChangeSummary {
+function summaryOf(path: RelPath, { before, after, incomplete }: Folded): PathChange {
   const kind = before.kind === 'absent' ? 'created' : after.kind === 'absent' ? 'deleted' : 'modified';
   return { path, kind, before, after, ...(incomplete ? { incomplete } : {}) };
+}
+
+/** A change as callers see it. */
+export function publicChange({ before, after, ...change }: PathChange): ChangeSummary {
+  return { ...change, before: publicVersion(before), after: publicVersion(after) };
 }
 
 export interface ChangeCounts {
@@ -61,7 +67,7 @@ export interface ChangeCounts {
   readonly deleted: number;
 }
 
-export function countChanges(changes: readonly ChangeSummary[]): ChangeCounts {
-  const count = (kind: ChangeSummary['kind']): number => changes.filter((change) => change.kind === kind).length;
+export function countChanges(changes: readonly PathChange[]): ChangeCounts {
+  const count = (kind: PathChange['kind']): number => changes.filter((change) => change.kind === kind).length;
   return { created: count('created'), modified: count('modified') + count('moved'), deleted: count('deleted') };
 }

@@ -48,10 +48,11 @@ function linesOf({ diskBytes, targetBytes }: HunkSides): Lines | null {
 
 /** The hunks of a file; null where it has none to choose from, being no text. */
 export function hunksOfFile(sides: HunkSides): PlanHunk[] | null {
-  return linesOf(sides)?.edits.map((edit) => hunkOf(sides, edit)) ?? null;
+  const lines = linesOf(sides);
+  return lines === null ? null : lines.edits.map((edit) => hunkOf(sides, lines, edit));
 }
 
-function hunkOf({ path, disk, target }: HunkSides, edit: Edit): PlanHunk {
+function hunkOf({ path, disk, target }: HunkSides, { old, now }: Lines, edit: Edit): PlanHunk {
   const oldLines = edit.oldEnd - edit.oldStart;
   const newLines = edit.newEnd - edit.newStart;
   const oldStart = edit.oldStart + (oldLines > 0 ? 1 : 0);
@@ -63,7 +64,16 @@ function hunkOf({ path, disk, target }: HunkSides, edit: Edit): PlanHunk {
     oldLines,
     newStart,
     newLines,
+    lines: [
+      ...old.slice(edit.oldStart, edit.oldEnd).flatMap((line) => marked('-', line)),
+      ...now.slice(edit.newStart, edit.newEnd).flatMap((line) => marked('+', line)),
+    ],
   };
+}
+
+/** A carriage return before the line's end stays, so that a change of line ends shows. */
+function marked(mark: string, line: string): string[] {
+  return line.endsWith('\n') ? [mark + line.slice(0, -1)] : [mark + line, '\\ No newline at end of file'];
 }
 
 const ID = /^\d+,\d+-\d+,\d+@[0-9a-f]{16}-[0-9a-f]{16}:(.+)$/s;
@@ -85,7 +95,7 @@ export function putBack(sides: HunkSides, choice: HunkChoice): HunkResult {
   const lines = linesOf(sides);
   if (lines === null) return { unfit: 'not-text' };
   const { old, now, edits, encoding } = lines;
-  const hunks = edits.map((edit) => hunkOf(sides, edit));
+  const hunks = edits.map((edit) => hunkOf(sides, lines, edit));
   const chosen = new Set<PlanHunk>();
   for (const id of choice.ids) {
     const hunk = hunks.find((candidate) => candidate.id === id);

@@ -5,12 +5,13 @@
  * lines that both hold, of the larger one, at least half. Each path is in one pair at most, best pairs first, ties by
  * the same base name, then by path. The caller reads the bytes that `readForMoves` names.
  *
- * Not covered: inodes (rows don't hold them), empty files, binary files that changed, copies (the source stays), and a
- * move onto a path that held something else. Similar text is sought only within the bounds below; past them, moves
+ * Not covered: what inodes prove (`move-links.ts`; it comes first, and finds empty files, binary files that changed and
+ * texts that became others too), copies (the source stays), and a move onto a path that held something else. Similar text is sought only within the bounds below; past them, moves
  * with equal content are still found.
  */
 import { comparePaths } from '../rel-path.ts';
-import type { ChangeSummary, Hash, RelPath, Version } from '../types.ts';
+import type { Hash, RelPath, Version } from '../types.ts';
+import type { PathChange } from './types.ts';
 
 /** What is (or was) at one end of a possible move. */
 export interface MoveEnd {
@@ -38,6 +39,20 @@ const MAX_TOTAL_BYTES = 8 * 1024 * 1024;
 const MAX_COMPARISONS = 40_000_000;
 /** Percent; git's default. */
 const MIN_SIMILARITY = 50;
+
+/** Those of the moves that lead from what is gone to what was made, of one kind. */
+export function movesBetween({ gone, made }: MoveEnds, moves: readonly Move[]): Move[] {
+  const kinds = new Map(gone.map(({ path, version }) => [path, version.kind]));
+  const targets = new Map(made.map(({ path, version }) => [path, version.kind]));
+  return moves.filter(({ from, to }) => kinds.has(from) && kinds.get(from) === targets.get(to));
+}
+
+/** The ends that are in none of these moves. */
+export function withoutMoves({ gone, made }: MoveEnds, moves: readonly Move[]): MoveEnds {
+  const from = new Set(moves.map((move) => move.from));
+  const to = new Set(moves.map((move) => move.to));
+  return { gone: gone.filter(({ path }) => !from.has(path)), made: made.filter(({ path }) => !to.has(path)) };
+}
 
 /** Moves with equal content. */
 export function exactMoves({ gone, made }: MoveEnds): Move[] {
@@ -278,11 +293,11 @@ export function similarity(a: Uint8Array, b: Uint8Array): number {
 }
 
 /** Folds both ends of each move into one summary, at the new path. */
-export function foldMoves(changes: readonly ChangeSummary[], moves: readonly Move[]): ChangeSummary[] {
+export function foldMoves(changes: readonly PathChange[], moves: readonly Move[]): PathChange[] {
   const sources = new Map(moves.map(({ from, to }) => [to, from]));
   const moved = new Set(moves.map(({ from }) => from));
   const byName = new Map(changes.map((change) => [change.path, change]));
-  return changes.flatMap((change): ChangeSummary[] => {
+  return changes.flatMap((change): PathChange[] => {
     if (moved.has(change.path)) return [];
     const from = sources.get(change.path);
     const source = from === undefined ? undefined : byName.get(from);

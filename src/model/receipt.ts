@@ -139,6 +139,8 @@ function writtenEnd(entry: ModelEntry, line: ReceiptEntry, outcome: ApplyOutcome
 export const NOTHING_TO_UNDO = 'Nothing to undo.';
 export const NOTHING_TO_REDO = 'Nothing to redo.';
 export const NOTHING_TO_UNREVERT = 'Nothing to unrevert.';
+/** Said of a dry run that has a plan. */
+export const NOTHING_WRITTEN = 'Nothing was written.';
 export const CALL_IS_OPEN = 'Wait until the turn ends, then try again.';
 export const REVERT_STANDS = 'A revert stands. Run unrevert, or send a prompt, first.';
 

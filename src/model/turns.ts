@@ -7,7 +7,7 @@
  */
 import type { BoundaryRecord, CallRecord, OperationRecord } from '../timeline/timeline.ts';
 import type { Irreversible, RandomId } from '../types.ts';
-import type { Turn, Window } from './types.ts';
+import type { Window } from './types.ts';
 
 type Mark = { session: number; boundaryId: string };
 
@@ -16,8 +16,8 @@ function markOf({ session, boundaryId }: BoundaryRecord): Mark {
 }
 
 /** Turns that an undo marks: its own, once it settled a path. For `Append.markUndone`. */
-export function undoMarks(turn: Turn, settled: number): Mark[] {
-  return settled > 0 ? [markOf(turn.boundary)] : [];
+export function undoMarks({ session, boundaryId }: Mark, settled: number): Mark[] {
+  return settled > 0 ? [{ session, boundaryId }] : [];
 }
 
 /**

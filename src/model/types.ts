@@ -12,6 +12,7 @@ import type {
   TakenRecord,
 } from '../timeline/timeline.ts';
 import type {
+  ChangeSummary,
   ConflictPolicy,
   EntryReason,
   Irreversible,
@@ -156,6 +157,14 @@ export interface ModelEntry {
 /** One entry a path, in the order of path bytes. */
 export interface ModelPlan {
   readonly entries: readonly ModelEntry[];
+}
+
+// ---- changes.ts, moves.ts --------------------------------------------------------------------------------------
+
+/** One changed path of an interval, with its versions as the store has them. `publicChange` makes a `ChangeSummary` of it. */
+export interface PathChange extends Omit<ChangeSummary, 'before' | 'after'> {
+  readonly before: Version;
+  readonly after: Version;
 }
 
 // ---- receipt.ts ------------------------------------------------------------------------------------------------

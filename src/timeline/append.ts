@@ -82,12 +82,21 @@ function rowsStatement(seq: number, changes: readonly Change[]): SqlStatement {
     const some = changes.slice(at, at + ROWS_PER_TEXT);
     texts.push([
       seq,
-      JSON.stringify(some.map((c) => [fromPath(c.path).toString('hex'), hex(c.before), hex(c.after), c.flags])),
+      JSON.stringify(
+        some.map((c) => [
+          fromPath(c.path).toString('hex'),
+          hex(c.before),
+          hex(c.after),
+          c.flags,
+          c.movedFrom === undefined ? null : fromPath(c.movedFrom).toString('hex'),
+        ]),
+      ),
     ]);
   }
   return {
-    sql: `INSERT INTO rows (seq, path, before, after, flags)
-      SELECT ?, unhex(value ->> 0), unhex(value ->> 1), unhex(value ->> 2), value ->> 3 FROM json_each(?)`,
+    sql: `INSERT INTO rows (seq, path, before, after, flags, moved_from)
+      SELECT ?, unhex(value ->> 0), unhex(value ->> 1), unhex(value ->> 2), value ->> 3, unhex(value ->> 4)
+      FROM json_each(?)`,
     many: texts,
   };
 }

@@ -52,7 +52,7 @@ export function cutStatements(seq: number, manifest: { hash: Hash; entries: numb
   ];
 }
 
-/** A fold begins where its first row began. One that changed nothing goes as a whole: the chain of the path holds. */
+/** A fold begins where its first row began; it is no move, for that had begun elsewhere. One that changed nothing goes as a whole: the chain of the path holds. */
 export function foldStatements(folds: readonly Fold[]): SqlStatement[] {
   const ends = folds.map(({ path, seqs }) => ({
     path: encodeName(path),
@@ -64,6 +64,7 @@ export function foldStatements(folds: readonly Fold[]): SqlStatement[] {
   return [
     {
       sql: `UPDATE rows SET before = (SELECT before FROM rows r WHERE r.seq = ? AND r.path = rows.path),
+          moved_from = NULL,
           flags = (SELECT max(flags & 1) | max(flags & 2) FROM rows r WHERE r.path = rows.path AND r.seq BETWEEN ? AND ?)
         WHERE seq = ? AND path = ?`,
       many: ends.map(({ path, first, last }) => [first, first, last, last, path]),
@@ -108,25 +109,45 @@ export function expireStatements(boundaries: readonly { session: number; boundar
 }
 
 /**
- * Attribution is computed from calls and operations: with them gone, the session's rows are nobody's. What a fork
- * inherited stays, under a session without a key, until the last fork is dropped too.
+ * Attribution is computed from calls and operations: with them gone, the session's rows are nobody's. Calls that ran
+ * beside another session's stay, under a session without a key: else its rows would pass for the other's. So does what a
+ * fork inherited, until the last fork is dropped too.
  */
 export function dropStatements(session: number): SqlStatement[] {
   const params = [session];
   return [
+    {
+      sql: `UPDATE calls SET state = 'ended', ended_at = began_at, end_seq = max(begin_seq, (SELECT seq FROM state))
+        WHERE session = ? AND state = 'open'`,
+      params,
+    },
     { sql: 'DELETE FROM boundaries WHERE session = ?', params },
     { sql: 'UPDATE sessions SET thread = id, tenant = NULL WHERE id = ?', params },
     ...keylessStatements(),
   ];
 }
 
+/** Above every seq. */
+const NEVER = Number.MAX_SAFE_INTEGER;
+
 /** Sessions that were dropped, and for each the last seq that a fork of it inherited; null where there is none. */
 const KEYLESS = `SELECT s.id, (SELECT max(fork_seq) FROM forks WHERE parent = s.id) AS kept FROM sessions s
   WHERE typeof(s.thread) = 'integer'`;
 
-/** What no fork needs of dropped sessions goes. A fork that was dropped itself, and has none of its own, ends its parent's. */
+/** Of each call: whether its session has a key, or a fork needs it; and what such calls, begun before or after it, reach. */
+const SPANS = `SELECT invocation, session, begin_seq, ifnull(end_seq, ${NEVER}) AS end,
+    max(iif(lives, ifnull(end_seq, ${NEVER}), NULL)) OVER (ORDER BY begin_seq) AS reach,
+    min(iif(lives, begin_seq, NULL)) OVER (ORDER BY begin_seq DESC) AS next
+  FROM (SELECT c.*, k.id IS NULL OR c.begin_seq < ifnull(k.kept, -1) AS lives
+    FROM calls c LEFT JOIN (${KEYLESS}) k ON k.id = c.session)`;
+
+/**
+ * What nobody needs of dropped sessions goes. A fork that was dropped itself, and has none of its own, ends its parent's.
+ * A call that ran beside one that lives stays.
+ */
 function keylessStatements(): SqlStatement[] {
-  const calls = `SELECT c.invocation FROM (${KEYLESS}) k JOIN calls c ON c.session = k.id AND c.begin_seq >= ifnull(k.kept, -1)`;
+  const calls = `SELECT c.invocation FROM (${KEYLESS}) k JOIN (${SPANS}) c ON c.session = k.id
+    WHERE c.begin_seq >= ifnull(k.kept, -1) AND ifnull(c.reach, -1) <= c.begin_seq AND ifnull(c.next, ${NEVER}) >= c.end`;
   const operations = `SELECT o.id FROM (${KEYLESS}) k JOIN operations o ON o.session = k.id AND o.seq > ifnull(k.kept, -1)`;
   return [
     {
@@ -136,10 +157,18 @@ function keylessStatements(): SqlStatement[] {
         ) DELETE FROM forks WHERE session NOT IN (SELECT session FROM needed)`,
     },
     { sql: `UPDATE calls SET parent = NULL WHERE parent IN (${calls})` },
-    { sql: `UPDATE observations SET operation = NULL WHERE operation IN (${operations})` },
     { sql: `DELETE FROM operations WHERE id IN (${operations})` },
     { sql: `DELETE FROM calls WHERE invocation IN (${calls})` },
-    { sql: `DELETE FROM sessions WHERE typeof(thread) = 'integer' AND id NOT IN (SELECT parent FROM forks)` },
+    {
+      // Where a call was open, an operation that nobody knows any more still says that the rows are not the call's.
+      sql: `UPDATE observations SET operation = NULL
+        WHERE operation IS NOT NULL AND operation NOT IN (SELECT id FROM operations) AND NOT EXISTS
+          (SELECT 1 FROM calls c WHERE c.begin_seq < observations.seq AND ifnull(c.end_seq, ${NEVER}) >= observations.seq)`,
+    },
+    {
+      sql: `DELETE FROM sessions WHERE typeof(thread) = 'integer'
+        AND id NOT IN (SELECT parent FROM forks) AND id NOT IN (SELECT session FROM calls)`,
+    },
   ];
 }
 

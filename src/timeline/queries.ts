@@ -121,7 +121,8 @@ export class TimelineQueries {
 
   /** `+path`: without it SQLite would read the whole index in path order to save itself a sort. */
   firstRowsAfter(seq: number): Promise<Row[]> {
-    const sql = 'SELECT min(seq), path, before, after, flags FROM rows WHERE seq > ? GROUP BY +path ORDER BY +path';
+    const sql =
+      'SELECT min(seq), path, before, after, flags, moved_from FROM rows WHERE seq > ? GROUP BY +path ORDER BY +path';
     return this.#all(toRow, sql, [seq]);
   }
 

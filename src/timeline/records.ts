@@ -77,8 +77,10 @@ export function fromPath(path: RelPath): Buffer {
   return encodeName(path);
 }
 
+/** A NUL, which only damage can have put there, stands as U+DC00: so the path can still be named, and is refused. */
 export function toPath(value: Value): RelPath {
-  return asRelPath(decodeName(bytes(value)));
+  const name = decodeName(bytes(value));
+  return asRelPath(name.includes('\0') ? name.replaceAll('\0', '\udc00') : name);
 }
 
 export function fromPaths(paths: readonly RelPath[] | null | undefined): Buffer | null {
@@ -87,15 +89,16 @@ export function fromPaths(paths: readonly RelPath[] | null | undefined): Buffer 
 
 // ---- records ---------------------------------------------------------------------------------------------------
 
-export const ROW_COLUMNS = 'seq, path, before, after, flags';
+export const ROW_COLUMNS = 'seq, path, before, after, flags, moved_from';
 
-export function toRow([seq, path, before, after, flags]: SqlRow): Row {
+export function toRow([seq, path, before, after, flags, movedFrom]: SqlRow): Row {
   return {
     seq: toInt(seq),
     path: toPath(path),
     before: decodeVersion(bytes(before)),
     after: decodeVersion(bytes(after)),
     flags: toInt(flags),
+    movedFrom: movedFrom === null ? undefined : toPath(movedFrom),
   };
 }
 

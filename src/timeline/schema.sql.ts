@@ -146,8 +146,13 @@ CREATE INDEX forks_by_parent ON forks (parent);
 CREATE INDEX calls_by_step ON calls (session, step) WHERE step IS NOT NULL;
 `;
 
+/** Moves: the path that a row's file came from in the same observation, where its inode proves it. */
+const VERSION_3 = `
+ALTER TABLE rows ADD COLUMN moved_from BLOB;
+`;
+
 /** Migration n (from 1) takes a store of version n − 1 to version n. Each runs in a transaction of its own. */
-export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2];
+export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3];
 
 export const SCHEMA_VERSION: number = MIGRATIONS.length;
 

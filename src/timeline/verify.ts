@@ -6,6 +6,7 @@
  */
 import type { SqlDriver, SqlRow } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
+import { isBadPath } from '../rel-path.ts';
 import type { RelPath } from '../types.ts';
 import { decodeVersion } from '../wire.ts';
 import { bytes, toInt, toPath, toText } from './records.ts';
@@ -61,8 +62,10 @@ const REFERENCES: readonly (readonly [what: string, sql: string])[] = [
   ['an operation after the head', 'SELECT id FROM operations WHERE seq > (SELECT seq FROM state)'],
   [
     'an observation of an unknown operation',
-    `SELECT seq, operation FROM observations WHERE operation IS NOT NULL AND operation NOT IN (SELECT id FROM operations)
-      AND seq > (SELECT min(seq) FROM observations)`,
+    // Of a dropped session it stays known where it ran inside another's call.
+    `SELECT seq, operation FROM observations o WHERE operation IS NOT NULL AND operation NOT IN (SELECT id FROM operations)
+      AND seq > (SELECT min(seq) FROM observations) AND NOT EXISTS
+        (SELECT 1 FROM calls c WHERE c.begin_seq < o.seq AND (c.end_seq IS NULL OR c.end_seq >= o.seq))`,
   ],
   [
     'rows taken back by an unknown operation',
@@ -124,6 +127,12 @@ async function verifyChains(driver: SqlDriver, problems: TimelineProblem[]): Pro
           detail: `row ${seq} does not begin where row ${last.seq} ended`,
         });
       }
+      if (path.length > 0 && isBadPath(toPath(path)))
+        problems.push({
+          kind: 'row',
+          path: toPath(path),
+          detail: `row ${seq}: the path has a part that no file can have`,
+        });
       for (const version of [before, after]) {
         const fault = decodeFault(version);
         if (fault !== null) problems.push({ kind: 'row', path: toPath(path), detail: `row ${seq}: ${fault}` });

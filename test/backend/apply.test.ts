@@ -597,7 +597,7 @@ describe('trash', () => {
       const trash = join(far, 'trash');
       expect(bench.apply([bench.entry('a.txt', bench.file('b'))], quiet, trash)).toMatchObject([{ status: 'done' }]);
       expect(readFileSync(bench.path(`.takeback/trash/${OPERATION}-0`), 'utf8')).toBe('a');
-      expect(readFileSync(bench.path('.takeback/.gitignore'), 'utf8')).toBe('*\n');
+      expect(readFileSync(bench.path('.takeback/trash/.gitignore'), 'utf8')).toBe('*\n');
       expect(statSync(bench.path('.takeback/trash')).mode & 0o777).toBe(0o700);
       bench.hands.finish(bench.journal);
       expect(bench.hands.emptyTrash(trash)).toMatchObject({ freedBytes: 1 });

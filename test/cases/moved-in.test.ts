@@ -51,6 +51,14 @@ describeBackends('what was moved in is not deleted', (backend) => {
     expect(story.space.sh('ls -R | tr "\\n" " "')).toBe('.: A l  ./A: f1 f2 f3 ');
   });
 
+  test('a file that was moved aside and written anew in one call goes back whole', async () => {
+    await using story = await Story.begin(backend, 'echo old>f; echo k>k; sleep 0.3');
+    await story.cp('a');
+    await story.t('mv f f.bak; echo new>f; mv k l; mkdir k');
+    expect(await story.undo('a')).toMatchObject({ outcome: 'done', refused: [], failed: [] });
+    expect(story.space.sh('cat f k; ls | tr "\\n" " "')).toBe('old\nk\nf k ');
+  });
+
   test('a secret that was moved, and written to by a later call, stays', async () => {
     await using story = await Story.begin(backend, 'echo KEY=x>.env; echo 1 >f; sleep 0.3');
     await story.cp('a');

@@ -1,9 +1,22 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { TakebackError } from '../../src/errors.ts';
-import { boundary, change, entry, history, takeback } from './fake.ts';
+import { boundary, change, entry, HUNKS, history, planOfHunks, takeback } from './fake.ts';
 
 const names = (calls: readonly (readonly [string, ...unknown[]])[]): string[] => calls.map(([name]) => name);
+
+/** Calls that wrote to the tree. */
+const done = (calls: readonly (readonly [string, ...unknown[]])[]): (readonly [string, ...unknown[]])[] =>
+  calls.filter(
+    ([name, ...given]) =>
+      /^(undo|redo|restore|revert|revertTurn|revertCall|unrevert|drop)$/.test(name) &&
+      (given.at(-1) as { dryRun?: boolean } | undefined)?.dryRun !== true,
+  );
+
+const ones: [string, string][] = [
+  ['revert-turn', 'b1'],
+  ['revert-call', 'c1'],
+];
 
 describe('the command line', () => {
   test.each([
@@ -17,8 +30,13 @@ describe('the command line', () => {
     [['end'], 'takeback end --all'],
     [['undo', '2', '--turn', 'b1'], '--turn'],
     [['plan', 'b1', ''], 'path is empty'],
+    [['restore', 'b1', '--hunks'], '--hunks 1,3-4'],
+    [['restore', 'b1', '--hunks', 'f'], 'or a hunk\'s id; "f" is neither'],
+    [['restore', 'b1', '--hunks', '3-1'], '"3-1" is neither'],
+    [['restore', 'b1', '--hunks', '1,7'], 'There is no hunk 7: the plan has 2 hunks.'],
   ])('%j is a usage error that says %s', async (argv, text) => {
-    const run = await takeback(argv);
+    const run = await takeback(argv, { answers: { plan: planOfHunks } });
+    expect(done(run.calls)).toEqual([]);
     expect(run.code).toBe(2);
     expect(run.stderr).toContain(text);
     expect(run.stdout).toBe('');
@@ -199,27 +217,67 @@ describe('undo, redo, restore', () => {
     const run = await takeback(['undo'], { interactive: true });
     expect(run.questions).toEqual(['Undo this turn?']);
     expect(run.stdout).toContain('1 path would be written:\n  restore  a.txt\n');
-    expect(names(run.calls)).toEqual(['session', 'timeline', 'plan', 'undo', 'close']);
+    expect(names(run.calls)).toEqual(['session', 'undo', 'undo', 'close']);
+    expect(done(run.calls)).toMatchObject([['undo', { planToken: 'token-1' }]]);
   });
 
   test('a no changes nothing and is no success', async () => {
-    const run = await takeback(['undo'], { interactive: true, confirm: false });
-    expect(run.code).toBe(1);
-    expect(names(run.calls)).not.toContain('undo');
+    for (const argv of [['undo'], ['undo', '2'], ['redo'], ['redo', '2'], ['unrevert'], ['revert', 'b1'], ...ones]) {
+      const run = await takeback(argv, { interactive: true, confirm: false });
+      expect([argv, run.code, run.questions.length]).toEqual([argv, 1, 1]);
+      expect(run.stdout).toMatch(/Nothing was changed\.\n$/);
+      expect(done(run.calls)).toEqual([]);
+    }
   });
 
   test('--yes does not ask', async () => {
     expect((await takeback(['undo', '--yes'], { interactive: true })).questions).toEqual([]);
   });
 
-  test.each([['undo'], ['redo'], ['restore', 'b1'], ['drop']])('%s --dry-run changes nothing', async (...argv) => {
+  test.each([
+    ['undo'],
+    ['undo', '3'],
+    ['undo', '--turn', 'b1'],
+    ['redo'],
+    ['redo', '3'],
+    ['restore', 'b1'],
+    ['revert', 'b1'],
+    ['unrevert'],
+    ['drop'],
+    ...ones,
+  ])('%s --dry-run changes nothing', async (...argv) => {
     const answers = {
       workspace: { sessions: async () => ({ available: true as const, sessions: [] }) },
     };
     const run = await takeback([...argv, '--dry-run', '--json'], { answers });
     expect(run.code).toBe(0);
-    expect(names(run.calls)).not.toContain(argv[0]);
+    expect(done(run.calls)).toEqual([]);
     expect(JSON.parse(run.stdout)).toMatchObject({ available: true });
+    const said = await takeback([...argv, '--dry-run'], { answers, interactive: true });
+    expect([said.code, said.questions]).toEqual([0, []]);
+    expect(done(said.calls)).toEqual([]);
+  });
+
+  test.each([
+    [['undo', '--turn', 'b1'], { undo: { boundaryId: 'b1', plan: { token: 'token-1' } } }],
+    [['redo'], { redo: { boundaryId: 'b1', plan: { token: 'token-1' } } }],
+    [['revert', 'step-1'], { messageId: 'step-1', revert: { plan: { token: 'token-1' } } }],
+    [['unrevert'], { unrevert: { plan: { token: 'token-1' } } }],
+    [['revert-turn', 'b1'], { revertTurn: { boundaryId: 'b1', plan: { token: 'token-1' } } }],
+    [['revert-call', 'c1'], { callId: 'c1', revertCall: { plan: { token: 'token-1' } } }],
+  ])('%j --dry-run --json gives the plan', async (argv, object) => {
+    const run = await takeback([...argv, '--dry-run', '--json']);
+    expect(JSON.parse(run.stdout)).toMatchObject({ available: true, dryRun: true, ...object });
+  });
+
+  test('revert-turn and revert-call name what is taken back, with the policy of the command line only', async () => {
+    const turn = await takeback(['revert-turn', 'b1', '--yes'], { interactive: true });
+    expect([turn.code, turn.questions]).toEqual([0, []]);
+    expect(turn.calls[1]).toMatchObject(['revertTurn', 'b1', {}]);
+    expect(turn.calls[1]?.[2]).not.toHaveProperty('onConflict');
+    const call = await takeback(['revert-call', 'c1', '--on-conflict', 'overwrite'], { interactive: true });
+    expect(call.questions).toEqual(['Take call c1 back?']);
+    expect(done(call.calls)).toMatchObject([['revertCall', 'c1', { planToken: 'token-1', onConflict: 'overwrite' }]]);
   });
 
   test('undo 3 stops where there is nothing more', async () => {
@@ -263,6 +321,69 @@ describe('undo, redo, restore', () => {
   test('the policy is the session’s', async () => {
     const run = await takeback(['undo', '--on-conflict', 'overwrite', '--session', 's']);
     expect(run.calls[0]).toEqual(['session', { threadId: 's', onConflict: 'overwrite' }]);
+  });
+});
+
+describe('restore --hunks', () => {
+  const answers = { plan: planOfHunks };
+  const chosen = (run: Awaited<ReturnType<typeof takeback>>): unknown =>
+    done(run.calls).map(([, , options]) => options);
+
+  test('numbers and ranges name hunks of the plan of now, which is what the restore gets', async () => {
+    const run = await takeback(['restore', 'b1', '--hunks', '1-2', '--hunks', '2'], { answers });
+    expect(run.code).toBe(0);
+    expect(chosen(run)).toMatchObject([{ hunks: [HUNKS[0]?.id, HUNKS[1]?.id], planToken: 'token-1' }]);
+  });
+
+  test('an id is handed on as it is', async () => {
+    const id = `9,1-9,1@${'a'.repeat(16)}-${'b'.repeat(16)}:x, 1`;
+    expect(chosen(await takeback(['restore', 'b1', '--hunks', id], { answers }))).toMatchObject([{ hunks: [id] }]);
+  });
+
+  test('without numbers a terminal lists them and lets a person pick', async () => {
+    const run = await takeback(['restore', 'b1', '--hunks'], { answers, interactive: true, choose: [1] });
+    expect(run.questions).toEqual([
+      'Which hunks go back?',
+      '[1] a.txt: line 2 would be replaced by 1 line',
+      '[2] a.txt: after line 4, 2 lines would come back',
+    ]);
+    expect(run.stdout).toContain(
+      'a.txt\n  [1] line 2 would be replaced by 1 line\n    -agent\\x1b[2J\n    +2\n  [2] after line 4,',
+    );
+    expect(chosen(run)).toMatchObject([{ hunks: [HUNKS[1]?.id], planToken: 'token-1' }]);
+  });
+
+  test('picking none, an interrupt, or a no changes nothing', async () => {
+    for (const setup of [{ choose: [] }, {}]) {
+      const run = await takeback(['restore', 'b1', '--hunks'], { answers, interactive: true, ...setup });
+      expect([run.code, done(run.calls)]).toEqual([1, []]);
+      expect(run.stdout).toContain('Nothing was changed.\n');
+    }
+    const no = await takeback(['restore', 'b1', '--hunks', '2'], { answers, interactive: true, confirm: false });
+    expect([no.code, no.questions, done(no.calls)]).toEqual([1, ['Restore 1 hunk?'], []]);
+    expect(no.stdout).toContain('[2]');
+    expect(no.stdout).not.toContain('[1]');
+  });
+
+  test('plan --hunks and --dry-run list all, with the ids for --json', async () => {
+    for (const argv of [
+      ['plan', 'b1', '--hunks'],
+      ['restore', 'b1', '--hunks', '--dry-run'],
+    ]) {
+      const run = await takeback([...argv, '--json'], { answers });
+      expect(JSON.parse(run.stdout)).toMatchObject({ entries: [{ hunks: HUNKS }, { path: 'bin' }] });
+      expect((await takeback(argv, { answers })).stdout).toMatch(
+        /\[2\][\s\S]*\n1 other path would be written, as a whole only\.\n$/,
+      );
+      expect(done(run.calls)).toEqual([]);
+    }
+    const two = await takeback(['restore', 'b1', '--hunks', '2', '--dry-run', '--json'], { answers });
+    expect(JSON.parse(two.stdout)).toMatchObject({ token: 'token-1', hunks: [HUNKS[1]?.id] });
+  });
+
+  test('where no text file would change it says so and ends with 1', async () => {
+    const run = await takeback(['restore', 'b1', '--hunks', '1', '--json']);
+    expect([run.code, JSON.parse(run.stdout).reason, done(run.calls)]).toEqual([1, 'unsupported', []]);
   });
 });
 

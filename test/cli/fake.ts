@@ -11,7 +11,7 @@ import { main } from '../../src/cli/program.ts';
 import { workspaceDir } from '../../src/data-dir.ts';
 import { asRelPath } from '../../src/rel-path.ts';
 import type { OpenOptions } from '../../src/schemas.ts';
-import type { ChangeSummary, Plan, PlanEntry, Receipt, Result } from '../../src/types.ts';
+import type { ChangeSummary, Plan, PlanEntry, PlanHunk, Receipt, Result } from '../../src/types.ts';
 
 export const HASH = 'ab'.repeat(16);
 
@@ -83,6 +83,27 @@ const plan: Plan = {
   notes: [],
 };
 
+/** Two hunks of a.txt, the first with a control character in it. */
+export const HUNKS: readonly PlanHunk[] = [
+  {
+    id: `2,1-2,1@${'0'.repeat(16)}-${'1'.repeat(16)}:a.txt`,
+    ...{ oldStart: 2, oldLines: 1, newStart: 2, newLines: 1 },
+    lines: ['-agent\x1b[2J', '+2'],
+  },
+  {
+    id: `4,0-5,2@${'0'.repeat(16)}-${'1'.repeat(16)}:a.txt`,
+    ...{ oldStart: 4, oldLines: 0, newStart: 5, newLines: 2 },
+    lines: ['+5', '+6'],
+  },
+];
+
+/** A plan with them, and with a file that has none. */
+export const planOfHunks: Session['plan'] = async (_boundary, { hunks } = {}) => ({
+  available: true,
+  ...plan,
+  entries: [{ ...entry('a.txt', 'restore'), ...(hunks === true ? { hunks: HUNKS } : {}) }, entry('bin', 'delete')],
+});
+
 const DEFAULTS: Answers = {
   capture: async (boundaryId) => ({
     available: true,
@@ -109,10 +130,12 @@ const DEFAULTS: Answers = {
   turnChanges: async () => ({ available: true, changes: [change('a.txt')] }),
   plan: async () => ({ available: true, ...plan }),
   restore: async () => ({ available: true, ...receipt({ restored: [entry('a.txt', 'restore')] }) }),
-  undo: async () => history({ restored: [entry('a.txt', 'restore')] }),
-  redo: async () => history({ restored: [entry('a.txt', 'restore')] }),
-  revert: async () => history({ restored: [entry('a.txt', 'restore')] }),
-  unrevert: async () => history({ restored: [entry('a.txt', 'restore')] }),
+  undo: async (options = {}) => plannedOrDone(options),
+  redo: async (options = {}) => plannedOrDone(options),
+  revert: async (options) => plannedOrDone(options),
+  revertTurn: async (_boundary, options = {}) => plannedOrDone(options),
+  revertCall: async (_call, options = {}) => plannedOrDone(options),
+  unrevert: async (options = {}) => plannedOrDone(options),
   drop: async () => ({ available: true, freedBytes: 2048 }),
   diff: async () => ({
     available: true,
@@ -123,6 +146,11 @@ const DEFAULTS: Answers = {
   }),
 };
 
+function plannedOrDone({ dryRun }: { readonly dryRun?: boolean | undefined }): Result<HistoryResult> {
+  if (dryRun !== true) return history({ restored: [entry('a.txt', 'restore')] });
+  return { available: true, message: 'Nothing was written.', outcome: 'nothing', plan };
+}
+
 export function history(parts: Partial<Receipt>): Result<HistoryResult> {
   const made = receipt(parts);
   return { available: true, message: `Files restored: ${made.restored.length}.`, outcome: made.outcome, receipt: made };
@@ -132,6 +160,8 @@ export interface Setup {
   readonly answers?: Answers;
   readonly interactive?: boolean;
   readonly confirm?: boolean;
+  /** Places in the list of choices. */
+  readonly choose?: readonly number[];
   readonly terminal?: boolean;
   readonly env?: Record<string, string>;
   /** Nothing was recorded for the root yet. */
@@ -172,6 +202,10 @@ export async function takeback(argv: readonly string[], setup: Setup = {}): Prom
       questions.push(question);
       return setup.confirm ?? true;
     },
+    choose: async (question, choices) => {
+      questions.push(question, ...choices);
+      return setup.choose ?? null;
+    },
   };
   try {
     const code = await main(host, ['--data-dir', dataDir, ...argv], '0.0.0');
@@ -211,6 +245,7 @@ function fakeWorkspace(root: string, dataDir: string, answers: Answers, calls: [
       noted('session', [options]);
       return session(options);
     },
+    sessions: async () => ({ available: true, sessions: [] }),
     close: async () => noted('close', []),
     ...methods.workspace,
   } as unknown as Workspace;

@@ -184,15 +184,11 @@ async function recovers(space: Space, options: { next: BackendKind; recover: 'ro
   workspace = await space.open(options.next, open);
   expect(contents(snapshot(root)), 'recovery is idempotent').toEqual(recovered);
   const session = workspace.session({ threadId: 's1' });
-  // An operation that recovery completed is on disk, and not in the timeline (LIMITS.md): to the session its files are
-  // somebody's edit.
-  if (options.recover === 'rollback') {
-    const restored = got(await session.restore('start', { onConflict: 'overwrite' }));
-    expect(restored.failed).toEqual([]);
-    for (let i = 1; i <= FILES; i++)
-      expect(readFileSync(join(root, `f${i}`), 'utf8') === content('A'), `f${i} is old again`).toBe(true);
-    expect(space.read('gone')).toBe('gone\n');
-  }
+  const restored = got(await session.restore('start', { onConflict: 'overwrite' }));
+  expect(restored.failed).toEqual([]);
+  for (let i = 1; i <= FILES; i++)
+    expect(readFileSync(join(root, `f${i}`), 'utf8') === content('A'), `f${i} is old again`).toBe(true);
+  expect(space.read('gone')).toBe('gone\n');
   got(await session.capture('after'));
   got(await workspace.gc());
   expect(got(await workspace.verify())).toMatchObject({ ok: true, problems: [] });

@@ -18,6 +18,9 @@ interface Ran {
 interface Asked {
   readonly interactive?: boolean;
   readonly confirm?: boolean;
+  readonly choose?: readonly number[];
+  /** Happens between the question and the answer. */
+  readonly answered?: () => void;
 }
 
 async function takeback(story: Story, argv: readonly string[], asked: Asked = {}): Promise<Ran> {
@@ -35,7 +38,12 @@ async function takeback(story: Story, argv: readonly string[], asked: Asked = {}
     open: openWorkspace,
     confirm: async (question) => {
       questions.push(question);
+      asked.answered?.();
       return asked.confirm ?? true;
+    },
+    choose: async (question, choices) => {
+      questions.push(question, ...choices);
+      return asked.choose ?? null;
     },
   };
   const options = ['--data-dir', dataDir, '--session', 's1', '--backend', story.backend];
@@ -135,22 +143,21 @@ describeBackends('history by command', (backend) => {
     expect(asked.stdout).toContain('3 paths would be written:');
     const step = await takeback(story, ['revert', 'step-2'], { interactive: true, confirm: false });
     expect(table(step.stdout)).toEqual([
-      'Would take back what came after step step-2 in these turns:',
-      'Turn m2:',
-      '| M a',
-      '| A new',
-      'Turn m3:',
-      '| D gone',
+      '3 paths would be written:',
+      '| restore | a',
+      '| recreate gone',
+      '| restore | new',
       'Nothing was changed.',
     ]);
     expect((await takeback(story, ['revert', 'm2', '--dry-run'])).code).toBe(0);
     expect(story.space.sh('ls')).toBe('a\nnew\n');
     await takeback(story, ['revert', 'm2', '--yes'], { interactive: true });
     const un = await takeback(story, ['unrevert'], { interactive: true, confirm: false });
-    expect(un.stdout).toBe('Unrevert takes back: revert to m2, 3 restored.\nNothing was changed.\n');
+    expect(un.stdout).toContain('3 paths would be written:\n');
+    expect([un.questions, un.stdout.endsWith('Nothing was changed.\n')]).toEqual([['Unrevert?'], true]);
     expect(JSON.parse((await takeback(story, ['unrevert', '--dry-run', '--json'])).stdout)).toMatchObject({
       dryRun: true,
-      unrevert: { kind: 'revert', boundaryId: 'm2' },
+      unrevert: { boundaryId: 'm2', plan: { entries: [{ path: 'a' }, { path: 'gone' }, { path: 'new' }] } },
     });
     expect(story.space.sh('ls')).toBe('a\ngone\n');
   });
@@ -160,9 +167,62 @@ describeBackends('history by command', (backend) => {
     for (const asked of [{}, { interactive: true }]) {
       const run = await takeback(story, ['revert', 'nothing'], asked);
       expect(run.code).toBe(1);
-      expect(run.stderr).toContain('"nothing" (unknown-boundary)\n`takeback log` lists the boundaries.');
+      expect(run.stderr).toContain(
+        '"nothing" (unknown-boundary)\n`takeback log` lists the boundaries, `takeback log --calls` the calls too.',
+      );
       expect(run.questions).toEqual([]);
     }
+  });
+
+  test('revert-turn and revert-call take back one, keep what came later, and redo brings them again', async () => {
+    await using story = await begin(backend);
+    expect(JSON.parse((await takeback(story, ['revert-call', 'c2', '--dry-run', '--json'])).stdout)).toMatchObject({
+      callId: 'c2',
+      revertCall: {
+        plan: {
+          entries: [
+            { path: 'a', action: 'refuse' },
+            { path: 'new', action: 'refuse' },
+          ],
+        },
+      },
+    });
+    const clash = await takeback(story, ['revert-call', 'c2']);
+    expect([clash.code, story.space.sh('cat a new')]).toEqual([3, '3\n3\n']);
+    const asked = await takeback(story, ['revert-turn', 'm3'], { interactive: true });
+    expect(asked.questions).toEqual(['Take turn m3 back?']);
+    expect(table(asked.stdout).slice(0, 3)).toEqual([
+      '1 path would be written:',
+      '| recreate gone',
+      'Undid the turn. Files restored: 1.',
+    ]);
+    expect(story.space.sh('ls; cat a')).toBe('a\ngone\nnew\n3\n');
+    expect((await takeback(story, ['redo'])).code).toBe(0);
+    expect(story.space.sh('ls')).toBe('a\nnew\n');
+    expect(await takeback(story, ['revert-call', 'none'])).toMatchObject({ code: 1 });
+  });
+
+  test('restore --hunks puts back those that were picked; what changed since the list is stale', async () => {
+    await using story = await Story.begin(backend, 'seq 1 9 >f');
+    await story.cp('m1');
+    await story.t("sed -i 's/^2$/two/; 8a x' f");
+    const picked = await takeback(story, ['restore', 'm1', 'f', '--hunks'], { interactive: true, choose: [0] });
+    expect(picked).toMatchObject({ code: 0, stderr: '' });
+    expect(story.space.sh('paste -sd, f')).toBe('1,2,3,4,5,6,7,8,x,9\n');
+    const plan = JSON.parse((await takeback(story, ['plan', 'm1', '--hunks', '--json'])).stdout);
+    const [{ id, lines }] = plan.entries[0].hunks;
+    expect(lines).toEqual(['-x']);
+    story.u('echo more >>f');
+    expect(await takeback(story, ['restore', 'm1', '--hunks', id])).toMatchObject({ code: 3 });
+    expect(story.space.sh('paste -sd, f')).toBe('1,2,3,4,5,6,7,8,x,9,more\n');
+  });
+
+  test('what was confirmed is what is done: a change between the list and the answer makes it stale', async () => {
+    await using story = await begin(backend);
+    const run = await takeback(story, ['undo'], { interactive: true, answered: () => story.u('echo mine >gone') });
+    expect(run.code).toBe(1);
+    expect(run.stderr).toContain('(stale-plan)');
+    expect(story.space.sh('cat gone')).toBe('mine\n');
   });
 
   test('export writes the tree of a boundary into an empty folder, and refuses another', async () => {

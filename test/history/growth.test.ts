@@ -133,7 +133,7 @@ for (const backend of availableBackends) {
     beforeAll(async () => {
       few = await side(backend, FEW);
       many = await side(backend, TURNS);
-    }, 300_000);
+    }, 900_000);
 
     afterAll(async () => {
       for (const { story, engine } of [few, many]) {
@@ -157,6 +157,11 @@ for (const backend of availableBackends) {
         const [newest] = got(await story.session().timeline({ limit: 1 })).items;
         if (newest?.type !== 'boundary') throw new Error('no boundary');
         expect(got(await story.session().plan(newest.boundaryId)).entries).toHaveLength(1);
+      },
+      'diff of the newest turn': async (story) => {
+        const [newest] = got(await story.session().timeline({ limit: 1 })).items;
+        if (newest?.type !== 'boundary') throw new Error('no boundary');
+        expect(got(await story.session().diff(newest.position)).stats).toMatchObject({ files: 1 });
       },
       'revert to the step before the newest and unrevert': async (story) => {
         const { items } = got(await story.session().timeline({ limit: 2 }));

@@ -25,9 +25,9 @@ describeBackends('hunks', (backend) => {
     await using story = await begin();
     await turn(story);
     expect((await hunksOf(story)).map(({ id, ...lines }) => [typeof id, lines])).toEqual([
-      ['string', { oldStart: 2, oldLines: 1, newStart: 2, newLines: 1 }],
-      ['string', { oldStart: 4, oldLines: 0, newStart: 5, newLines: 1 }],
-      ['string', { oldStart: 8, oldLines: 2, newStart: 8, newLines: 0 }],
+      ['string', { oldStart: 2, oldLines: 1, newStart: 2, newLines: 1, lines: ['-agent', '+2'] }],
+      ['string', { oldStart: 4, oldLines: 0, newStart: 5, newLines: 1, lines: ['+5'] }],
+      ['string', { oldStart: 8, oldLines: 2, newStart: 8, newLines: 0, lines: ['-x', '-y'] }],
     ]);
     const plan = await story.plan('a', { hunks: true });
     expect(plan.entries.filter((entry) => entry.hunks !== undefined).map((entry) => entry.path)).toEqual(['f']);

@@ -170,4 +170,14 @@ describeBackends('undo and redo', (backend) => {
     expect(await undo(plain)).toBe('Undid the last turn. Files restored: 1.');
     expect(plain.space.exists('.git')).toBe(false);
   });
+
+  test('a boundary that is named must be known, also where the session has none, whether or not a call of it failed', async () => {
+    await using story = await Story.begin(backend, 'echo 1 >f');
+    await story.cp('a');
+    const other = story.session('other');
+    expect(await other.undo({ boundaryId: 'a' })).toMatchObject({ available: false, reason: 'no-checkpoint' });
+    expect(await other.beginCall('c')).toMatchObject({ available: false, reason: 'no-checkpoint' });
+    expect(await other.undo({ boundaryId: 'a' })).toMatchObject({ available: false, reason: 'no-checkpoint' });
+    expect(got(await other.undo())).toMatchObject({ outcome: 'nothing', message: 'Nothing to undo.' });
+  });
 });

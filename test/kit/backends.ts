@@ -19,8 +19,12 @@ const { kinds, missing } = await probe();
 /** Backends that can run here. */
 export const availableBackends: readonly BackendKind[] = kinds;
 
-/** One suite, every backend. */
-export function describeBackends(name: string, suite: (backend: BackendKind) => void): void {
-  for (const kind of kinds) describe(`${name} [${kind}]`, () => suite(kind));
-  if (missing !== '') test.skip(`${name} [native]: skipped, ${missing}`, () => undefined);
+/** One suite, every backend; or those that are named, of the ones that can run here. */
+export function describeBackends(
+  name: string,
+  suite: (backend: BackendKind) => void,
+  named: readonly BackendKind[] = ['native', 'portable'],
+): void {
+  for (const kind of kinds) if (named.includes(kind)) describe(`${name} [${kind}]`, () => suite(kind));
+  if (missing !== '' && named.includes('native')) test.skip(`${name} [native]: skipped, ${missing}`, () => undefined);
 }

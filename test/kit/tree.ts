@@ -75,3 +75,31 @@ export function differing(a: Snapshot, b: Snapshot): string[] {
 export function inGit(path: string): boolean {
   return path.split('/').includes('.git');
 }
+
+/** A path in a full copy. */
+export interface Copied {
+  /** `dir <mode>` | `file <mode> <bytes as latin1>` | `symlink <target>`. */
+  readonly version: string;
+  readonly ino: bigint;
+  readonly mtimeNs: bigint;
+}
+
+/** Everything below `folder` with its bytes, for small trees whose names are UTF-8. */
+export function fullCopy(folder: string): ReadonlyMap<string, Copied> {
+  const copy = new Map<string, Copied>();
+  const visit = (below: string): void => {
+    for (const name of readdirSync(join(folder, below)).sort()) {
+      const path = below === '' ? name : `${below}/${name}`;
+      const file = join(folder, path);
+      const stat = lstatSync(file, { bigint: true });
+      const mode = (stat.mode & 0o777n).toString(8);
+      const { ino, mtimeNs } = stat;
+      if (stat.isDirectory()) copy.set(path, { version: `dir ${mode}`, ino, mtimeNs });
+      else if (stat.isSymbolicLink()) copy.set(path, { version: `symlink ${readlinkSync(file)}`, ino, mtimeNs });
+      else copy.set(path, { version: `file ${mode} ${readFileSync(file, 'latin1')}`, ino, mtimeNs });
+      if (stat.isDirectory()) visit(path);
+    }
+  };
+  visit('');
+  return copy;
+}

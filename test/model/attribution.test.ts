@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { attribute } from '../../src/model/attribution.ts';
 import type { AttributedRow } from '../../src/model/types.ts';
 import { RowFlag } from '../../src/types.ts';
-import { absent, file, Story, uncovered } from './story.ts';
+import { absent, dir, file, Story, uncovered } from './story.ts';
 
 /** `owner/owed[candidates]` of the only row, for a session. */
 function verdict(story: Story, session: number): string {
@@ -106,6 +106,30 @@ describe('declared paths', () => {
       ['d.txt', 'external'],
       ['d/e/f', 'own'],
     ]);
+  });
+
+  test('a folder on the way to a declared path that is made or removed is the declarer’s; its mode, and its neighbours, are not', () => {
+    const story = new Story();
+    story.look({ e: dir() });
+    const call = story.begin(1, { paths: ['d/sub/f', 'e/f'] });
+    story.end(call, { d: dir(), 'd/sub': dir(), 'd/other': dir(), e: dir(0o700) });
+    expect(story.attributed(1).map((row) => [row.path, row.owner])).toEqual([
+      ['e', 'external'],
+      ['d', 'own'],
+      ['d/other', 'external'],
+      ['d/sub', 'own'],
+      ['e', 'external'],
+    ]);
+  });
+
+  test('a folder on the way that calls of two sessions can have made is nobody’s, not contested', () => {
+    const story = new Story();
+    story.begin(1, { paths: ['d/f'] });
+    const second = story.begin(2, { paths: ['d/g'] });
+    story.end(second, { d: dir(), 'd/f': file('1'), 'd/g': file('2') });
+    const owners = (session: number): string[] => story.attributed(session).map((row) => `${row.path} ${row.owner}`);
+    expect(owners(1)).toEqual(['d external', 'd/f own', 'd/g other']);
+    expect(owners(2)).toEqual(['d external', 'd/f other', 'd/g own']);
   });
 
   test('two declarers of two sessions: contested', () => {

@@ -7,7 +7,6 @@ import {
   restoreMarks,
   undoMarks,
 } from '../../src/model/turns.ts';
-import type { Turn } from '../../src/model/types.ts';
 import type { CallRecord } from '../../src/timeline/timeline.ts';
 import type { SideEffect } from '../../src/types.ts';
 import { boundary, operation, Story } from './story.ts';
@@ -16,7 +15,7 @@ const ids = (marks: readonly { boundaryId: string }[]): string[] => marks.map((m
 const three = [boundary('c', 30), boundary('b', 20), boundary('a', 10)];
 
 test('an undo marks its turn once it settled a path', () => {
-  const turn: Turn = { boundary: boundary('b', 20), window: { afterSeq: 20, toSeq: 30 } };
+  const turn = boundary('b', 20);
   expect(undoMarks(turn, 1)).toEqual([{ session: 1, boundaryId: 'b' }]);
   expect(undoMarks(turn, 0)).toEqual([]);
 });

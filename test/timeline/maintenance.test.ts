@@ -49,8 +49,10 @@ await overDrivers('timeline upkeep', (world) => {
 
   test('folded rows become one, its bytes between go, and the positions inside are marked', async () => {
     const { t } = await sample();
-    await t.append(look(7, { changes: [change('b', file(3), file(4)), change('c', absent, file(5))] }));
-    await t.append(look(8, { changes: [change('b', file(4), file(6)), change('c', file(5), absent)] }));
+    await t.append(
+      look(7, { changes: [change('b', file(3), file(4)), { ...change('c', absent, file(5)), movedFrom: rel('a') }] }),
+    );
+    await t.append(look(8, { changes: [change('b', file(4), file(6)), change('c', file(5), file(7))] }));
     await t.fold([
       { path: rel('b'), seqs: [5, 8, 9] },
       { path: rel('c'), seqs: [8, 9] },
@@ -58,6 +60,7 @@ await overDrivers('timeline upkeep', (world) => {
     expect(await t.rows(4)).toEqual([
       { ...change('a', file(1), absent), seq: 6 },
       { ...change('b', file(2), file(6)), seq: 9 },
+      { ...change('c', absent, file(7)), seq: 9 },
     ]);
     expect(await t.liveHashes()).not.toContain(id(4));
     expect((await t.observations(3)).map((o) => o.kind)).toEqual([
@@ -189,7 +192,8 @@ await overDrivers('timeline upkeep', (world) => {
     expect(await t.rows(0)).toEqual(rows);
     expect((await t.callsBetween(0)).map((c) => c.session)).toEqual([other, other]);
     expect(await t.operation(id(70))).toBeNull();
-    expect(await t.observation(6)).toMatchObject({ kind: 'operation', operation: null });
+    // A call of the other was open: without the operation, its rows would pass for that call's.
+    expect(await t.observation(6)).toMatchObject({ kind: 'operation', operation: id(70) });
     expect(await t.taken(mine)).toEqual([]);
     expect(await t.boundaries(mine, { all: true })).toEqual([]);
     expect(await t.findSession({ threadId: 'mine', tenantId: null })).toBeNull();

@@ -226,7 +226,7 @@ await overDrivers('timeline queries', (world) => {
         many: turns.map((n) => [n, session, n, n - 1, n]),
       },
       {
-        sql: 'INSERT INTO rows VALUES (?, CAST(? AS BLOB), ?, ?, 0)',
+        sql: 'INSERT INTO rows VALUES (?, CAST(? AS BLOB), ?, ?, 0, NULL)',
         many: turns.map((n) => [n, String(n % 97), zero, zero]),
       },
       { sql: 'UPDATE state SET seq = 10001, observation = hex(10001)' },

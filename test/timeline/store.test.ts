@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { asRelPath } from '../../src/rel-path.ts';
 import { MIGRATIONS, SCHEMA_VERSION, TABLES } from '../../src/timeline/schema.sql.ts';
 import { storedUserVersion } from '../../src/timeline/store-version.ts';
 import { buildChild } from './child-build.ts';
@@ -84,15 +85,24 @@ await overDrivers('timeline store', (world) => {
   test('a store of the first version is brought up to date, and keeps what it holds', async () => {
     const first = await world.open();
     const session = (await first.ensureSession({ threadId: 't', tenantId: null })).id;
-    await first.append(look(0, { boundary: boundary(session, 'b1') }));
+    await first.append(look(0, { boundary: boundary(session, 'b1'), changes: [change('a', absent, file(1))] }));
     await first.close();
     const driver = await world.driver();
-    await driver.exec('DROP TABLE forks; DROP INDEX calls_by_step; PRAGMA user_version = 1');
+    await driver.exec('DROP TABLE forks; DROP INDEX calls_by_step; ALTER TABLE rows DROP COLUMN moved_from');
+    await driver.exec('PRAGMA user_version = 1');
     await driver.query(`UPDATE meta SET value = 1 WHERE key = 'schema_version'`);
     await driver.close();
     const again = await world.open();
     expect((await again.boundaries(session)).map((b) => b.boundaryId)).toEqual(['b1']);
     expect(await again.lineage(session)).toEqual([]);
+    const moved = { ...change('b', absent, file(1)), movedFrom: asRelPath('a') };
+    await again.append(look(1, { changes: [change('a', file(1), absent), moved] }));
+    expect(await again.rows(0)).toEqual([
+      { ...change('a', absent, file(1)), seq: 1 },
+      { ...change('a', file(1), absent), seq: 2 },
+      { ...moved, seq: 2 },
+    ]);
+    expect(await again.firstRowsAfter(1)).toMatchObject([{ path: 'a' }, { path: 'b', movedFrom: 'a' }]);
     expect((await again.verify()).problems).toEqual([]);
   });
 

@@ -249,6 +249,19 @@ impl NativeTree {
     }
 
     #[napi(catch_unwind, ts_return_type = "Promise<unknown>")]
+    pub fn moves<'env>(&self, env: &'env Env, set: u32) -> napi::Result<Object<'env>> {
+        self.run(env, move |tree| {
+            let moves = tree.moves(set)?;
+            let mut writer = Writer::new();
+            writer.count(moves.len());
+            for (from, to) in &moves {
+                writer.bytes(from).bytes(to);
+            }
+            Ok(Bytes(writer.done()))
+        })
+    }
+
+    #[napi(catch_unwind, ts_return_type = "Promise<unknown>")]
     pub fn uncovered<'env>(&self, env: &'env Env, set: u32) -> napi::Result<Object<'env>> {
         self.run(env, move |tree| {
             let paths = tree.uncovered(set)?;

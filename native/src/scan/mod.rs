@@ -11,6 +11,7 @@ mod folder;
 mod fresh;
 mod glance;
 mod known;
+pub mod moves;
 mod paths;
 mod place;
 mod renewal;

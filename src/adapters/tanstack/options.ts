@@ -3,7 +3,7 @@ import type { FileChangedEvent, FileChangedMoreEvent, Workspace } from '../../ap
 import { TakebackError } from '../../errors.ts';
 import { comparePaths } from '../../rel-path.ts';
 import type { OpenOptions } from '../../schemas.ts';
-import type { ChangeSummary, ConflictPolicy, SideEffect, Version } from '../../types.ts';
+import type { ChangeSummary, ConflictPolicy, PublicVersion, SideEffect } from '../../types.ts';
 import type { LogRecords, PluginEvent, ToolCallStart } from './host.ts';
 
 /** Name of the plugin and of its middleware; events and records begin with it. */
@@ -121,6 +121,6 @@ export function pathsOf(changes: readonly ChangeSummary[]): string[] {
   return [...new Set(paths)].sort(comparePaths);
 }
 
-function isHidden(version: Version): boolean {
+function isHidden(version: PublicVersion): boolean {
   return version.kind === 'uncovered' && (version.reason === 'secret' || version.reason === 'ignored');
 }

@@ -16,6 +16,7 @@ import type {
   DatabaseOptions,
   IngestOptions,
   IngestResult,
+  MovedPath,
   Peek,
   Position,
   RecoverOutcome,
@@ -29,7 +30,7 @@ import type {
   TreeOptions,
 } from '../backend.ts';
 import { ownBytes, RpcClient } from './rpc.ts';
-import { openPortableDatabase } from './sqlite.ts';
+import { openPortableDatabase, SqlThread } from './sqlite.ts';
 import type { TreeOpenRequest } from './worker.ts';
 
 /** The built worker: the sibling file, or its build where this file runs from the sources (tests). */
@@ -122,6 +123,9 @@ class PortableTree implements Tree {
   changes(set: number): Promise<Change[]> {
     return this.#ask('changes', [set]);
   }
+  moves(set: number): Promise<MovedPath[]> {
+    return this.#ask('moves', [set]);
+  }
   uncovered(set: number): Promise<UncoveredPath[]> {
     return this.#ask('uncovered', [set]);
   }
@@ -165,6 +169,7 @@ class PortableTree implements Tree {
 
 export class PortableBackend implements Backend {
   readonly kind = 'portable';
+  readonly #sql = new SqlThread();
   #client: RpcClient | null = null;
   #closed = false;
 
@@ -174,10 +179,14 @@ export class PortableBackend implements Backend {
     options?: Parameters<RpcClient['call']>[2],
   ): Promise<T> => {
     if (this.#closed) return Promise.reject(new TakebackError('ERR_CLOSED', 'the backend was closed'));
+    return this.#start().call(method, args, options) as Promise<T>;
+  };
+
+  #start(): RpcClient {
     // Flags of the process, such as --input-type, are for its own entry and would stop the worker's.
     this.#client ??= new RpcClient(new Worker(workerUrl(), { name: 'takeback-portable', execArgv: [] }));
-    return this.#client.call(method, args, options) as Promise<T>;
-  };
+    return this.#client;
+  }
 
   async openSegments({ dir, seed }: SegmentsOptions): Promise<Segments> {
     return new PortableSegments(await this.#call<number>('segments.open', [dir, seed]), this.#call);
@@ -194,7 +203,9 @@ export class PortableBackend implements Backend {
   }
 
   openDatabase(options: DatabaseOptions): Promise<SqlDriver> {
-    return openPortableDatabase(options);
+    // Whoever opens a store wants its tree next: that thread starts up meanwhile.
+    if (!this.#closed) this.#start();
+    return openPortableDatabase(options, this.#sql);
   }
 
   async close(): Promise<void> {

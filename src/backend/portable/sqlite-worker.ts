@@ -1,14 +1,14 @@
 /**
- * Worker thread that holds one SQLite connection and runs the requests of `sqlite.ts`, in order.
+ * Worker thread that holds SQLite connections, by number, and runs the requests of `sqlite.ts`, in order.
  *
  * Owns: the choice of the library (`node:sqlite` and `@photostructure/sqlite` have one API), prepared statements, the
  * bracket of a transaction, and the translation of SQLite's result codes. Integers are bound and read as bigints inside,
  * so that no library's own idea of a number decides between INTEGER and REAL.
  */
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import { type MessagePort, parentPort } from 'node:worker_threads';
 import { type ErrorCode, TakebackError } from '../../errors.ts';
 import type { SqlRow, SqlStatement, SqlValue } from '../backend.ts';
-import { OPENED, packBlobs, type SqlAnswer, type SqlRequest, type SqlWorkerData } from './sqlite.ts';
+import { packBlobs, type SqlAnswer, type SqlRequest } from './sqlite.ts';
 
 interface Statement {
   all(...params: SqlValue[]): unknown[];
@@ -163,13 +163,46 @@ class Connection {
   }
 }
 
-function serve(port: MessagePort, connection: Connection): void {
+class Connections {
+  readonly #open = new Map<number, Connection>();
+  readonly #sqlite: SqliteModule | TakebackError;
+
+  constructor(sqlite: SqliteModule | TakebackError) {
+    this.#sqlite = sqlite;
+  }
+
+  #of(number: number): Connection {
+    const connection = this.#open.get(number);
+    if (connection === undefined) throw new TakebackError('ERR_CLOSED', 'the database was closed');
+    return connection;
+  }
+
+  answer(request: SqlRequest): SqlRow[][] {
+    const { connection } = request;
+    switch (request.kind) {
+      case 'open': {
+        if (this.#sqlite instanceof TakebackError) throw this.#sqlite;
+        const database = new this.#sqlite.DatabaseSync(request.file, { timeout: request.busyTimeoutMs });
+        this.#open.set(connection, new Connection(database));
+        return [];
+      }
+      case 'exec':
+        this.#of(connection).exec(request.sql);
+        return [];
+      case 'run':
+        return this.#of(connection).run(request.statements, request.wrap);
+      case 'close':
+        this.#of(connection).close();
+        this.#open.delete(connection);
+        return [];
+    }
+  }
+}
+
+function serve(port: MessagePort, connections: Connections): void {
   port.on('message', (request: SqlRequest) => {
     try {
-      let rows: SqlRow[][] = [];
-      if (request.kind === 'exec') connection.exec(request.sql);
-      else if (request.kind === 'run') rows = connection.run(request.statements, request.wrap);
-      else connection.close();
+      const rows = connections.answer(request);
       const { value, transfer } = packBlobs<SqlAnswer>({ id: request.id, ok: true, rows });
       port.postMessage(value, transfer);
     } catch (error) {
@@ -178,15 +211,5 @@ function serve(port: MessagePort, connection: Connection): void {
   });
 }
 
-async function main(port: MessagePort): Promise<void> {
-  const { file, busyTimeoutMs } = workerData as SqlWorkerData;
-  try {
-    const { DatabaseSync } = await loadSqlite();
-    serve(port, new Connection(new DatabaseSync(file, { timeout: busyTimeoutMs })));
-    port.postMessage({ id: OPENED, ok: true, rows: [] } satisfies SqlAnswer);
-  } catch (error) {
-    port.postMessage(failure(OPENED, error));
-  }
-}
-
-await main(parentPort as MessagePort);
+const sqlite = await loadSqlite().catch((error: TakebackError) => error);
+serve(parentPort as MessagePort, new Connections(sqlite));

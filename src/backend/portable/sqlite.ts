@@ -1,10 +1,12 @@
 /**
- * The portable SQLite driver: one connection in a worker thread of its own, so that neither a synced commit nor a wait
- * for another process holds up the JS thread.
+ * The portable SQLite driver: connections in a worker thread, so that neither a synced commit nor a wait for another
+ * process holds up the JS thread.
  *
  * Owns: creation of the file (0600 whatever the umask), the worker's life, and the messages. `sqlite-worker.ts` holds
- * the connection. Requests run in the order in which they were made. All blobs of a message travel in one buffer of
- * their own: a small `Buffer` is a view of a shared slab, and cloning it would copy the slab.
+ * the connections. The databases of one workspace share a thread, for a thread costs more to start than all that they
+ * do: their requests run in the order in which they were made, and one that waits for another process holds up the
+ * others. All blobs of a message travel in one buffer of their own: a small `Buffer` is a view of a shared slab, and
+ * cloning it would copy the slab.
  *
  * Does not cover: SQL of any kind, the journal mode, or two SQLite libraries on one file in one process (POSIX locks are
  * dropped when either closes; whoever opens a store must use one driver for it).
@@ -16,11 +18,14 @@ import { type ErrorCode, TakebackError } from '../../errors.ts';
 import type { DatabaseOptions, SqlDriver, SqlRow, SqlStatement, SqlValue } from '../backend.ts';
 import { workerFault } from './worker-fault.ts';
 
-/** What the driver asks of its worker. `slab` holds the bytes of every blob in the request. */
-export type SqlRequest =
-  | { readonly id: number; readonly kind: 'exec'; readonly sql: string }
-  | { readonly id: number; readonly kind: 'run'; readonly wrap: boolean; readonly statements: readonly SqlStatement[] }
-  | { readonly id: number; readonly kind: 'close' };
+/** What the driver asks of its worker, of one of the connections there. */
+type SqlWork =
+  | { readonly kind: 'open'; readonly file: string; readonly busyTimeoutMs: number }
+  | { readonly kind: 'exec'; readonly sql: string }
+  | { readonly kind: 'run'; readonly wrap: boolean; readonly statements: readonly SqlStatement[] }
+  | { readonly kind: 'close' };
+
+export type SqlRequest = SqlWork & { readonly id: number; readonly connection: number };
 
 /** What the worker answers. A fault crosses as plain data: structured clone drops the properties of an `Error`. */
 export type SqlAnswer =
@@ -33,18 +38,10 @@ export type SqlAnswer =
       readonly errcode?: number;
     };
 
-export interface SqlWorkerData {
-  readonly file: string;
-  readonly busyTimeoutMs: number;
-}
-
 interface Waiting {
   readonly resolve: (rows: SqlRow[][]) => void;
   readonly reject: (error: TakebackError) => void;
 }
-
-/** The id of the answer that the worker gives once the database is open. */
-export const OPENED = 0;
 
 /** The built worker: the sibling file, or its build where this file runs from the sources (tests). */
 function workerUrl(): URL {
@@ -95,67 +92,104 @@ export function packBlobs<T>(value: T): { value: T; transfer: ArrayBuffer[] } {
   return { value: place(value) as T, transfer: [slab.buffer] };
 }
 
-class PortableDatabase implements SqlDriver {
-  readonly #worker: Worker;
-  readonly #waiting = new Map<number, Waiting>();
-  #nextId = OPENED;
-  #closed: TakebackError | null = null;
-  #closing: Promise<void> | null = null;
+/** A worker thread with connections in it: started by the first one, ended with the last. */
+export class SqlThread {
+  #worker: Worker | null = null;
+  #waiting = new Map<number, Waiting>();
+  #nextId = 1;
+  #nextConnection = 1;
+  #connections = 0;
 
-  constructor(worker: Worker) {
-    this.#worker = worker;
-    worker.on('message', (answer: SqlAnswer) => this.#settle(answer));
-    worker.on('error', (error) => this.#fail(workerFault(error)));
-    worker.on('exit', () => this.#fail(new TakebackError('ERR_CLOSED', 'the database was closed')));
+  /** @throws {TakebackError} what the worker answers, `ERR_CLOSED` where it ended */
+  async open(file: string, busyTimeoutMs: number): Promise<SqlDriver> {
+    const connection = this.#nextConnection++;
+    this.#connections += 1;
+    const worker = this.#worker ?? this.#start();
+    const ask = (work: SqlWork): Promise<SqlRow[][]> => this.#ask(worker, connection, work);
+    try {
+      await ask({ kind: 'open', file, busyTimeoutMs });
+    } catch (error) {
+      await this.#release(worker);
+      throw error;
+    }
+    return new PortableDatabase(ask, () => this.#release(worker));
+  }
+
+  #start(): Worker {
+    // execArgv: what a test runner or a loader passed to this process is not meant for our worker.
+    const worker = new Worker(workerUrl(), { name: 'takeback-sqlite', execArgv: [] });
+    worker.on('message', (answer: SqlAnswer) => this.#settle(worker, answer));
+    worker.on('error', (error) => this.#end(worker, workerFault(error)));
+    worker.on('exit', () => this.#end(worker, new TakebackError('ERR_CLOSED', 'the database was closed')));
     worker.unref();
+    this.#worker = worker;
+    return worker;
   }
 
-  /** Resolves once the worker has the database open. */
-  opened(): Promise<unknown> {
-    return this.#await();
-  }
-
-  #await(): Promise<SqlRow[][]> {
+  #ask(worker: Worker, connection: number, work: SqlWork): Promise<SqlRow[][]> {
+    if (worker !== this.#worker)
+      return Promise.reject(new TakebackError('ERR_CLOSED', 'the database was closed: its thread ended'));
     const id = this.#nextId++;
+    const { value, transfer } = packBlobs<SqlRequest>({ id, connection, ...work });
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
-      this.#worker.ref();
+      worker.ref();
+      worker.postMessage(value, transfer);
     });
   }
 
-  #ask(request: Record<string, unknown> & { kind: SqlRequest['kind'] }): Promise<SqlRow[][]> {
-    if (this.#closed !== null) return Promise.reject(this.#closed);
-    const { value, transfer } = packBlobs({ id: this.#nextId, ...request });
-    const answer = this.#await();
-    this.#worker.postMessage(value, transfer);
-    return answer;
-  }
-
-  #settle(answer: SqlAnswer): void {
+  #settle(worker: Worker, answer: SqlAnswer): void {
     const waiting = this.#waiting.get(answer.id);
     this.#waiting.delete(answer.id);
-    if (this.#waiting.size === 0) this.#worker.unref();
+    if (this.#waiting.size === 0) worker.unref();
     if (answer.ok) waiting?.resolve(answer.rows);
     else waiting?.reject(new TakebackError(answer.code, answer.message, { cause: { errcode: answer.errcode } }));
   }
 
-  #fail(error: TakebackError): void {
-    this.#closed ??= error;
+  /** What waits for this worker fails; the next connection gets a new one. */
+  #end(worker: Worker, error: TakebackError): void {
+    if (worker !== this.#worker) return;
+    this.#worker = null;
+    this.#connections = 0;
     for (const waiting of this.#waiting.values()) waiting.reject(error);
     this.#waiting.clear();
   }
 
+  async #release(worker: Worker): Promise<void> {
+    if (worker !== this.#worker) return;
+    this.#connections -= 1;
+    if (this.#connections > 0) return;
+    this.#worker = null;
+    await worker.terminate();
+  }
+}
+
+class PortableDatabase implements SqlDriver {
+  readonly #ask: (work: SqlWork) => Promise<SqlRow[][]>;
+  readonly #release: () => Promise<void>;
+  #closing: Promise<void> | null = null;
+
+  constructor(ask: (work: SqlWork) => Promise<SqlRow[][]>, release: () => Promise<void>) {
+    this.#ask = ask;
+    this.#release = release;
+  }
+
+  async #work(work: SqlWork): Promise<SqlRow[][]> {
+    if (this.#closing !== null) throw new TakebackError('ERR_CLOSED', 'the database was closed');
+    return this.#ask(work);
+  }
+
   async exec(sql: string): Promise<void> {
-    await this.#ask({ kind: 'exec', sql });
+    await this.#work({ kind: 'exec', sql });
   }
 
   async query(sql: string, params: readonly SqlValue[] = []): Promise<SqlRow[]> {
-    const [rows] = await this.#ask({ kind: 'run', wrap: false, statements: [{ sql, params }] });
+    const [rows] = await this.#work({ kind: 'run', wrap: false, statements: [{ sql, params }] });
     return rows as SqlRow[];
   }
 
   transaction(statements: readonly SqlStatement[]): Promise<SqlRow[][]> {
-    return this.#ask({ kind: 'run', wrap: true, statements });
+    return this.#work({ kind: 'run', wrap: true, statements });
   }
 
   close(): Promise<void> {
@@ -164,33 +198,30 @@ class PortableDatabase implements SqlDriver {
   }
 
   async #end(): Promise<void> {
-    if (this.#closed === null) {
-      const last = this.#ask({ kind: 'close' });
-      this.#closed = new TakebackError('ERR_CLOSED', 'the database was closed');
-      await last;
+    try {
+      await this.#ask({ kind: 'close' });
+    } finally {
+      await this.#release();
     }
-    await this.#worker.terminate();
   }
 }
 
 /**
  * Opens or makes a SQLite file, through `node:sqlite` where it is new enough, else `@photostructure/sqlite`.
  *
+ * @param thread where the connection lives; by default one of its own
  * @throws {TakebackError} `ERR_UNSUPPORTED` where neither can be used here, `ERR_IO` where the file can't be opened
  */
-export async function openPortableDatabase(options: DatabaseOptions): Promise<SqlDriver> {
+export async function openPortableDatabase(
+  { file, busyTimeoutMs = 10_000 }: DatabaseOptions,
+  thread: SqlThread = new SqlThread(),
+): Promise<SqlDriver> {
   try {
-    createPrivately(options.file);
+    createPrivately(file);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     const kind = code === 'ENOSPC' || code === 'EDQUOT' ? 'ERR_NO_SPACE' : 'ERR_IO';
-    throw new TakebackError(kind, `can't make the database ${options.file}: ${(error as Error).message}`, {
-      cause: error,
-    });
+    throw new TakebackError(kind, `can't make the database ${file}: ${(error as Error).message}`, { cause: error });
   }
-  const workerData: SqlWorkerData = { file: options.file, busyTimeoutMs: options.busyTimeoutMs ?? 10_000 };
-  // execArgv: what a test runner or a loader passed to this process is not meant for our worker.
-  const database = new PortableDatabase(new Worker(workerUrl(), { workerData, execArgv: [] }));
-  await database.opened();
-  return database;
+  return thread.open(file, busyTimeoutMs);
 }

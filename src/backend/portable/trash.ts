@@ -72,19 +72,21 @@ export class Trash {
       const hidden = this.#walker.openChild(root, encodeName(HIDDEN), HIDDEN);
       try {
         makeFolder(hidden.at(Buffer.from('trash')));
-        try {
-          writeFileSync(hidden.at(IGNORE_FILE), '*\n', { flag: 'wx', mode: 0o600 });
-        } catch (error) {
-          if (errnoOf(error) !== 'EEXIST') throw error;
-        }
       } finally {
         hidden.close();
       }
     } finally {
       root.close();
     }
-    this.#inside = this.#walker.open(INSIDE);
-    return this.#inside;
+    const inside = this.#walker.open(INSIDE);
+    this.#inside = inside;
+    // In the trash and not beside it: plan files lie there too, and those are for the user's git to see.
+    try {
+      writeFileSync(inside.at(IGNORE_FILE), '*\n', { flag: 'wx', mode: 0o600 });
+    } catch (error) {
+      if (errnoOf(error) !== 'EEXIST') throw error;
+    }
+    return inside;
   }
 
   /** A free name for something that leaves its path. */
@@ -130,7 +132,9 @@ export class Trash {
       }
     }
     this.#dropLists(inside);
-    if (inside !== null) this.#removeInside();
+    if (inside !== null && readdirSync(inside.self).every((name) => name === IGNORE_FILE.toString())) {
+      this.#removeInside(inside);
+    }
     return sum;
   }
 
@@ -144,13 +148,13 @@ export class Trash {
     }
   }
 
-  #removeInside(): void {
+  #removeInside(inside: Folder): void {
     const hidden = this.#walker.open(HIDDEN);
     try {
+      unlinkSync(inside.at(IGNORE_FILE));
       rmdirSync(hidden.at(Buffer.from('trash')));
-      this.#inside?.close();
+      inside.close();
       this.#inside = null;
-      unlinkSync(hidden.at(IGNORE_FILE));
       const root = this.#walker.openRoot();
       try {
         rmdirSync(root.at(encodeName(HIDDEN)));

@@ -10,7 +10,7 @@ import { TakebackError } from '../../errors.ts';
 import { asRelPath, isWithin } from '../../rel-path.ts';
 import type { Change, Hash, RandomId, RelPath, UncoveredPath, Version } from '../../types.ts';
 import { decodeVersions, encodeVersions } from '../../wire.ts';
-import type { IngestResult, Position, RuleSources, ScanResult } from '../backend.ts';
+import type { IngestResult, MovedPath, Position, RuleSources, ScanResult } from '../backend.ts';
 import { ChangeSet } from './change-set.ts';
 import { type FsNow, fsNow, isRacy } from './clock.ts';
 import type { WorkHooks } from './faults.ts';
@@ -20,6 +20,7 @@ import { EntryFlag, IndexTree, nodesBelow, pathOrder } from './index.ts';
 import type { DeltaOp } from './index-codec.ts';
 import { IndexFile } from './index-file.ts';
 import { type BlobSink, Ingester } from './ingest.ts';
+import { provenMoves } from './moves.ts';
 import { PresentRules } from './present-rules.ts';
 import { FrozenRules } from './rules.ts';
 import { Scanner } from './scan.ts';
@@ -278,6 +279,10 @@ export class TreeHost {
 
   changes(id: number): Change[] {
     return this.#take(id).set.changes();
+  }
+
+  moves(id: number): MovedPath[] {
+    return provenMoves(this.#take(id).set, this.#index, this.#settings.root);
   }
 
   uncovered(id: number): UncoveredPath[] {

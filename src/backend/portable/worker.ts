@@ -104,6 +104,7 @@ const treeHandlers: Record<string, Handler> = {
   'tree.ingest': ([id, set, request], hooks) => treeOf(id).host.ingest(set as number, request as IngestRequest, hooks),
   'tree.look': ([id, set, paths], hooks) => treeOf(id).host.look(set as number, paths as RelPath[], hooks),
   'tree.changes': ([id, set]) => treeOf(id).host.changes(set as number),
+  'tree.moves': ([id, set]) => treeOf(id).host.moves(set as number),
   'tree.uncovered': ([id, set]) => treeOf(id).host.uncovered(set as number),
   'tree.manifest': ([id, set]) => treeOf(id).host.manifest(set as number),
   'tree.commit': ([id, set, at]) => treeOf(id).host.commit(set as number, at as Position),

@@ -1,0 +1,85 @@
+/** What `drop` leaves of a session to the others: nothing that passes for theirs, and nothing that keeps them from work. */
+import { renameSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { describeBackends } from '../kit/backends.ts';
+import { got, Story } from '../kit/story.ts';
+
+describeBackends('drop', (backend) => {
+  test('what it had declared beside another session’s open call is not the other’s', async () => {
+    await using story = await Story.begin(backend, 'echo 1 >f');
+    const [one, two] = [story.session('s1'), story.session('s2')];
+    await story.cp('a', { session: one });
+    await story.cp('b', { session: two });
+    got(await one.beginCall('c1', { paths: ['f', 'made'] }));
+    got(await two.beginCall('c2'));
+    story.space.sh('echo 2 >f; echo 2 >made; echo 2 >other');
+    got(await one.endCall('c1'));
+    got(await two.endCall('c2'));
+    got(await one.drop());
+    expect(got(await two.undo())).toMatchObject({ outcome: 'done', receipt: { restored: [{ path: 'other' }] } });
+    expect(story.space.sh('cat f made; ls | tr "\\n" " "')).toBe('2\n2\nf made ');
+    expect(got(await story.workspace.verify()).problems).toEqual([]);
+  });
+
+  test('what it and another session could both have made stays contested', async () => {
+    await using story = await Story.begin(backend, 'echo 1 >f');
+    const [one, two] = [story.session('s1'), story.session('s2')];
+    await story.cp('a', { session: one });
+    await story.cp('b', { session: two });
+    got(await one.beginCall('c1'));
+    got(await two.beginCall('c2'));
+    story.space.sh('echo 2 >f');
+    got(await one.endCall('c1'));
+    got(await two.endCall('c2'));
+    got(await one.drop());
+    expect(got(await two.undo()).receipt?.refused).toMatchObject([{ path: 'f', reason: 'contested' }]);
+    got(await two.drop());
+    expect(got(await story.workspace.stats()).counts, 'the last one takes all').toMatchObject({
+      calls: 0,
+      sessions: 0,
+    });
+  });
+
+  test('what it undid while another session’s call was open is not the other’s', async () => {
+    await using story = await Story.begin(backend, 'echo 1 >f');
+    const [one, two] = [story.session('s1'), story.session('s2')];
+    await story.cp('a', { session: one });
+    await story.turnOf(one, 'echo 2 >f; echo 2 >g');
+    await story.cp('b', { session: two });
+    got(await two.beginCall('c'));
+    expect(got(await one.undo()).outcome).toBe('done');
+    story.space.sh('echo 3 >h');
+    got(await two.endCall('c'));
+    got(await one.drop());
+    expect(got(await two.undo())).toMatchObject({ outcome: 'done', receipt: { restored: [{ path: 'h' }] } });
+    expect(story.space.sh('cat f; ls | tr "\\n" " "')).toBe('1\nf ');
+    expect(got(await story.workspace.verify()).problems).toEqual([]);
+  });
+
+  test('a call of it that is open ends there: what comes later is the other’s alone', async () => {
+    await using story = await Story.begin(backend, 'echo 1 >f');
+    const [one, two] = [story.session('s1'), story.session('s2')];
+    await story.cp('a', { session: one });
+    await story.cp('b', { session: two });
+    got(await one.beginCall('c1'));
+    got(await two.beginCall('c2'));
+    got(await one.drop());
+    story.space.sh('echo 2 >f');
+    got(await two.endCall('c2'));
+    expect(got(await two.undo())).toMatchObject({ outcome: 'done', receipt: { restored: [{ path: 'f' }] } });
+    expect(story.space.read('f')).toBe('1\n');
+  });
+
+  test('an end of it that could not be recorded is forgotten with it', async () => {
+    await using story = await Story.begin(backend, 'echo 1 >f');
+    const [one, two] = [story.session('s1'), story.session('s2')];
+    await story.cp('a', { session: one });
+    await story.cp('b', { session: two });
+    got(await one.beginCall('c1'));
+    renameSync(story.space.root, `${story.space.root}-away`);
+    expect(await one.endCall('c1')).toMatchObject({ available: false, reason: 'root-missing' });
+    renameSync(`${story.space.root}-away`, story.space.root);
+    got(await one.drop());
+    expect(got(await two.capture('c')).complete).toBe(true);
+  });
+});

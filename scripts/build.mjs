@@ -1,5 +1,5 @@
 /**
- * Builds what the package runs: TypeScript always, the addon where cargo is found and its sources are newer than it.
+ * Builds what the package runs: TypeScript and the hook file always, the addon where cargo is found and its sources are newer than it.
  *
  * Without the addon the portable backend serves, so a missing or failed native build is said and not fatal, unless
  * TAKEBACK_REQUIRE_NATIVE=1. TAKEBACK_BACKEND=portable leaves the addon alone. When nothing changed it takes about a second.
@@ -8,6 +8,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { bundleHook } from './bundle-hook.mjs';
 
 const top = fileURLToPath(new URL('..', import.meta.url));
 const requireNative = process.env.TAKEBACK_REQUIRE_NATIVE === '1';
@@ -21,9 +22,13 @@ function filesBelow(folder) {
     .map((entry) => join(entry.parentPath ?? entry.path, entry.name));
 }
 
+/** Made from many sources, by bundle-hook.mjs. */
+const BUNDLED = [join('cli', 'hook.cjs'), join('cli', 'hook-body.cjs')];
+
 /** Removes what an older source left in dist, so that no test runs a file that is gone. */
 function pruneDist() {
   for (const built of filesBelow(join(top, 'dist'))) {
+    if (BUNDLED.some((file) => built === join(top, 'dist', file))) continue;
     const source = built.slice(join(top, 'dist').length).replace(/(\.d\.ts|\.js)$/, '.ts');
     if (!existsSync(join(top, 'src', source))) rmSync(built, { force: true });
   }
@@ -91,4 +96,5 @@ function buildAddon() {
 }
 
 buildTypeScript();
+await bundleHook();
 buildAddon();

@@ -8,6 +8,7 @@ import type { Addon } from './addon.ts';
 
 /** Number of docs/addon.md that this package speaks; `native/src/binding/mod.rs` has the addon's. */
 const CONTRACT = 3;
+const GENERATED_LOADER = '../../native/index.cjs';
 
 export type LoadedAddon = { readonly addon: Addon } | { readonly missing: Error };
 
@@ -30,17 +31,34 @@ function isMissing(error: unknown): boolean {
   return attempts.length === 0 ? absent(outer) : attempts.every(absent);
 }
 
+const requireFrom = createRequire(import.meta.url);
+const LIBC: Partial<Record<NodeJS.Platform, string>> = { linux: '-gnu', win32: '-msvc' };
+
+/**
+ * The generated loader finds out first which libc this is, which costs a hook process 3 ms. Where the most common file of
+ * the platform is there and loads, that is the same answer. A file that does not load is left to the generated loader.
+ */
+function load(id: string): unknown {
+  if (id !== GENERATED_LOADER || process.env.NAPI_RS_NATIVE_LIBRARY_PATH || process.env.NAPI_RS_FORCE_WASI)
+    return requireFrom(id);
+  try {
+    return requireFrom(`../../native/takeback.${process.platform}-${process.arch}${LIBC[process.platform] ?? ''}.node`);
+  } catch {
+    return requireFrom(id);
+  }
+}
+
 /**
  * Loads the addon, once a process.
  *
- * @param load how; a test's seam
+ * @param from how it is required; a test's seam
  * @throws {TakebackError} `ERR_BACKEND_UNAVAILABLE` where it is there and fails to load, `ERR_BINDING_MISMATCH` where
  *   it was built for another version of this package
  */
-export function loadAddon(load: (id: string) => unknown = createRequire(import.meta.url)): LoadedAddon {
+export function loadAddon(from: (id: string) => unknown = load): LoadedAddon {
   let addon: Addon;
   try {
-    addon = load('../../native/index.cjs') as Addon;
+    addon = from(GENERATED_LOADER) as Addon;
   } catch (error) {
     if (isMissing(error)) return { missing: error as Error };
     const reason = chainOf(error).at(-1)?.message ?? String(error);
@@ -50,7 +68,7 @@ export function loadAddon(load: (id: string) => unknown = createRequire(import.m
       { cause: error },
     );
   }
-  const expected = (load('../../package.json') as { version: string }).version;
+  const expected = (from('../../package.json') as { version: string }).version;
   const contract = addon.contract?.();
   const version = addon.version?.();
   if (contract !== CONTRACT || version !== expected) {

@@ -7,7 +7,7 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import type { Session, Workspace } from '../api.ts';
+import type { Session, SessionInfo, Workspace } from '../api.ts';
 import { defaultDataDir, workspaceDir } from '../data-dir.ts';
 import { type ErrorCode, TakebackError } from '../errors.ts';
 import type { Result, Unavailable, UnavailableReason, WorkOptions } from '../types.ts';
@@ -33,6 +33,8 @@ export function need<T>(result: Result<T>): { readonly available: true } & T {
   if (!result.available) throw new NotAvailable(result);
   return result;
 }
+
+const DEFAULT_SESSION = 'default';
 
 export class Context {
   readonly host: Host;
@@ -107,10 +109,26 @@ export class Context {
     return workspace;
   }
 
-  async session(purpose: 'read' | 'record'): Promise<Session> {
+  /**
+   * The session that is meant: the one named; else, to look at turns and to take them back, that of the newest boundary
+   * (an agent's hooks name sessions as the agent does, and nobody types that); else `default`.
+   */
+  async session(purpose: 'read' | 'record', unnamed: 'newest' | 'default' = 'default'): Promise<Session> {
     const workspace = await this.workspace(purpose);
-    const { session = 'default', onConflict } = this.options;
+    const { session = await this.#unnamed(workspace, unnamed), onConflict } = this.options;
     return workspace.session({ threadId: session, ...(onConflict === undefined ? {} : { onConflict }) });
+  }
+
+  async #unnamed(workspace: Workspace, which: 'newest' | 'default'): Promise<string> {
+    if (which === 'default') return DEFAULT_SESSION;
+    const { sessions } = need(await workspace.sessions());
+    const newest = sessions
+      .filter(({ tenantId, newestBoundaryAt }) => tenantId === undefined && newestBoundaryAt !== undefined)
+      .reduce<SessionInfo | undefined>(
+        (a, b) => ((a?.newestBoundaryAt ?? -1) > (b.newestBoundaryAt ?? -1) ? a : b),
+        undefined,
+      );
+    return newest?.threadId ?? DEFAULT_SESSION;
   }
 
   /** Runs a piece of work with a progress bar, and with a signal that an interrupt aborts. */

@@ -1,13 +1,15 @@
 /**
- * `doctor`: which backend runs here and why, what the file system can do, where the store is, and what is wrong, with
- * remedies. Leaves nothing behind: a root that was never recorded is looked at with a store that is removed again.
+ * `doctor`: which backend runs here and why, what the file system can do, where the store is, whether hooks are installed and
+ * what they could not record, and what is wrong, with remedies. Leaves nothing behind: a root that was never recorded is looked at with a store that is removed again.
  */
-import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { isAbsolute, join } from 'node:path';
 import type { Capabilities } from '../api.ts';
 import type { Context } from './context.ts';
+import { type HookProblem, PROBLEMS_FILE, readProblems } from './hook/problems.ts';
 import { Exit } from './host.ts';
-import { oneLine, table } from './text.ts';
+import { installedHooks } from './install.ts';
+import { count, localTime, oneLine, table } from './text.ts';
 
 interface Finding {
   /** `error`: nothing can be recorded. `warning`: it works, less well. */
@@ -17,6 +19,9 @@ interface Finding {
 }
 
 const OLDEST_NODE = [20, 19] as const;
+/** Problems of hooks that are told, and that are listed for people. */
+const SHOWN_PROBLEMS = 50;
+const LISTED_PROBLEMS = 5;
 
 function nodeFindings(version: string): Finding[] {
   const [major = 0, minor = 0] = version.split('.').map(Number);
@@ -67,6 +72,42 @@ function capabilityFindings(found: Capabilities, asked: string | undefined): Fin
     });
   }
   return findings;
+}
+
+/** Where our hooks stand in the settings of a host, and whether what they run is there. */
+function hookFindings(context: Context): { hooks: HookFacts; findings: Finding[] } {
+  const installed = installedHooks(context.host, context.root);
+  const problems = readProblems(context.dataDir, SHOWN_PROBLEMS);
+  const gone = installed.flatMap(({ file, commands }) =>
+    commands.flatMap(filesOf).flatMap((name) => (existsSync(name) ? [] : [{ file, name }])),
+  );
+  const findings: Finding[] = gone.map(({ file, name }) => ({
+    level: 'error',
+    problem: `A hook in ${oneLine(file)} runs ${oneLine(name)}, which is not there.`,
+    remedy: 'Run `takeback install claude-code` again.',
+  }));
+  const newest = problems.at(-1);
+  if (newest !== undefined) {
+    findings.push({
+      level: 'warning',
+      problem: `Hooks could not record ${count(problems.length, 'event')}, last at ${localTime(newest.at)}: ${oneLine(newest.detail)} (${oneLine(newest.reason)})`,
+      remedy: `See the list with --json. Once mended, remove ${oneLine(join(context.dataDir, PROBLEMS_FILE))}.`,
+    });
+  }
+  return { hooks: { installed, problems }, findings };
+}
+
+/** Absolute paths that a hook's command names: Node, the hook file. */
+function filesOf(command: string): string[] {
+  return [...command.matchAll(/"((?:[^"\\]|\\.)*)"/g)]
+    .map(([, quoted]) => (quoted as string).replaceAll(/\\(.)/g, '$1'))
+    .filter((name) => isAbsolute(name) && /(^|[/\\])(node(\.exe)?|hook\.cjs)$/.test(name));
+}
+
+interface HookFacts {
+  readonly installed: readonly { readonly file: string; readonly commands: readonly string[] }[];
+  /** The newest, oldest first. */
+  readonly problems: readonly HookProblem[];
 }
 
 /** A folder for the look at a root that has no timeline: beside the real ones, so on the same device. */
@@ -127,14 +168,15 @@ export async function doctor(context: Context): Promise<number> {
     await context.close();
     if (dataDir !== context.dataDir) rmSync(dataDir, { recursive: true, force: true });
   }
-  findings = [...findings, ...dataDirFindings(context.dataDir)];
-  const facts = factsOf(context, capabilities);
+  const { hooks, findings: ofHooks } = hookFindings(context);
+  findings = [...findings, ...dataDirFindings(context.dataDir), ...ofHooks];
+  const facts = { ...factsOf(context, capabilities), hooks };
   screen.object({ available: true, ok: findings.length === 0, ...facts, problems: findings });
   print(context, facts, findings);
   return findings.some((finding) => finding.level === 'error') ? Exit.failed : Exit.done;
 }
 
-type Facts = ReturnType<typeof factsOf>;
+type Facts = ReturnType<typeof factsOf> & { readonly hooks: HookFacts };
 
 function factsOf(context: Context, capabilities: Capabilities | undefined) {
   return {
@@ -169,12 +211,17 @@ function print(context: Context, facts: Facts, findings: readonly Finding[]): vo
     ['root', oneLine(facts.root)],
     ['data directory', oneLine(facts.dataDir)],
     ['recorded', facts.recorded ? 'yes' : 'nothing yet'],
+    ['hooks', facts.hooks.installed.map(({ file }) => oneLine(file)).join(', ') || 'not installed'],
   ];
   if (capabilities !== null) {
     rows.push(['backend', `${capabilities.backend}: ${oneLine(capabilities.why)}`], ['SQLite', capabilities.sqlite]);
     for (const name of ABILITY_NAMES) rows.push([name, String(capabilities[name])]);
   }
   screen.lines(table(rows));
+  for (const { at, event, reason, detail } of facts.hooks.problems.slice(-LISTED_PROBLEMS))
+    screen.line(
+      `  ${localTime(at)} ${oneLine(event ?? 'hook')}: ${oneLine(detail.slice(0, 200))} (${oneLine(reason)})`,
+    );
   if (findings.length === 0) screen.line('No problems.');
   for (const { level, problem, remedy } of findings) {
     screen.line(`${screen.style(level === 'error' ? 'red' : 'yellow', level)}: ${problem}`);

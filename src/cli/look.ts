@@ -97,7 +97,7 @@ function itemRow(item: TimelineItem): string[] {
 /** `log`: turns, newest last. */
 export async function log(context: Context, flags: { limit: number; calls?: boolean }): Promise<number> {
   const { screen } = context;
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const all = await items(session, flags.limit);
   const shown = flags.calls === true ? all : all.filter((item) => item.type !== 'call');
   screen.object({ available: true, items: shown });
@@ -137,7 +137,7 @@ function printPatch(screen: Screen, diff: DiffResult): void {
 /** `show [boundary]`: what the session's turn changed, and the patch from its boundary to the next. */
 export async function show(context: Context, boundaryId: string | undefined): Promise<number> {
   const { screen } = context;
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const id = boundaryId ?? (await newest(session)).boundaryId;
   const { changes } = need(await session.turnChanges(id));
   const { boundary: from, next } = await findTurn(session, id);
@@ -198,7 +198,7 @@ export async function openCalls(session: Session): Promise<string[]> {
 /** `status`: what the newest turn changed, open calls, and what `undo` would do. */
 export async function status(context: Context): Promise<number> {
   const { screen } = context;
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const boundary = await newest(session);
   const { changes } = need(await session.turnChanges(boundary.boundaryId));
   const open = await openCalls(session);
@@ -231,7 +231,7 @@ function printNewest(screen: Screen, boundary: Boundary, changes: readonly Chang
 /** `diff [from] [to]`: boundaries or positions; from the newest boundary, to the files now. */
 export async function diff(context: Context, from: string | undefined, to: string | undefined): Promise<number> {
   const { screen } = context;
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const start = from === undefined ? (await newest(session)).position : await positionOf(session, from);
   const end = to === undefined ? undefined : await positionOf(session, to);
   const result = need(await session.diff(start, end));
@@ -255,7 +255,7 @@ async function positionOf(session: Session, id: string): Promise<string> {
 /** `export boundary dir`: the covered tree as of a boundary (or position), into an empty folder outside the root. */
 export async function exportTo(context: Context, boundaryId: string, folder: string): Promise<number> {
   if (folder === '') throw new UsageError('The folder is empty. Give a folder outside the root.');
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const workspace = await context.workspace('read');
   const target = resolve(context.host.cwd, folder);
   const result = need(await workspace.export(await positionOf(session, boundaryId), target));
@@ -274,7 +274,7 @@ export async function plan(
   { paths, hunks }: { paths: readonly string[]; hunks: boolean },
 ): Promise<number> {
   const { screen } = context;
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const result = need(await session.plan(boundaryId, { ...planOptions(context, paths), ...(hunks ? { hunks } : {}) }));
   screen.object(result);
   screen.lines(hunks ? hunkPlanLines(screen, result) : planLines(screen, result));

@@ -233,6 +233,23 @@ function addStore(program: Program): void {
     .option('--path <dir>', "tree to copy (default: this package's own checkout)");
 }
 
+function addHosts(program: Program): void {
+  const hostCommand = (name: 'install' | 'uninstall', text: string): void => {
+    const command = program
+      .add(`${name}`, text, async (context, _args, flags) => (await import('./install.ts'))[name](context, flags))
+      .addArgument(new Argument('<host>', 'the agent host').choices(['claude-code']))
+      .option('--user', 'settings of the user: every project')
+      .option('--project', 'settings of the project that are shared')
+      .option('--local', 'settings of the project that are yours alone (default)');
+    for (const option of WRITING()) command.addOption(option);
+  };
+  hostCommand('install', 'add our hooks to the settings of an agent host; shows the change first');
+  hostCommand('uninstall', 'take our hooks out of them again');
+  program
+    .add('hook', 'record one event of an agent host, given as JSON on standard input', async () => Exit.usage)
+    .addArgument(new Argument('<host>', 'the agent host').choices(['claude-code', 'codex']));
+}
+
 function addServers(program: Program, version: string): void {
   program.add('mcp', 'serve the history to an MCP client on standard input and output', async (context) =>
     (await import('./mcp.ts')).serve(context, version),
@@ -247,6 +264,7 @@ export async function main(host: Host, argv: readonly string[], version: string)
   addTakingBack(program);
   addReverts(program);
   addStore(program);
+  addHosts(program);
   addServers(program, version);
   try {
     await program.root.parseAsync([...argv], { from: 'user' });

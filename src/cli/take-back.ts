@@ -97,7 +97,7 @@ async function repeat(
 export async function undo(context: Context, times: number, flags: { turn?: string }): Promise<number> {
   const { turn } = flags;
   if (turn !== undefined && times !== 1) throw new UsageError('Give either a number of turns or --turn, not both.');
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const step: Step = (options) => session.undo({ ...options, ...(turn === undefined ? {} : { boundaryId: turn }) });
   if (times === 1) return once(context, { name: 'undo', question: 'Undo this turn?' }, step);
   if (asks(context) || context.options.dryRun === true) {
@@ -132,7 +132,7 @@ const REDO_TURNS = 50;
 
 /** `redo [n]` */
 export async function redo(context: Context, times: number): Promise<number> {
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const step: Step = (options) => session.redo(options);
   if (times === 1) return once(context, { name: 'redo', question: 'Redo?' }, step);
   if (asks(context) || context.options.dryRun === true) {
@@ -172,7 +172,7 @@ async function previewRedos(context: Context, { session, times, step }: Several)
 /** `restore boundary [paths…]` */
 export async function restore(context: Context, boundaryId: string, paths: readonly string[]): Promise<number> {
   const { screen, options } = context;
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const chosen = planOptions(context, paths);
   let planToken: string | undefined;
   if (asks(context) || options.dryRun === true) {
@@ -204,7 +204,7 @@ export async function restoreHunks(
   { paths, wanted }: { paths: readonly string[]; wanted: readonly (string | number)[] },
 ): Promise<number> {
   const { screen, options } = context;
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const chosen = planOptions(context, paths);
   const plan = need(await session.plan(boundaryId, { ...chosen, hunks: true }));
   // Ids say themselves what they fit; the engine refuses those that fit nothing, and says why.
@@ -252,14 +252,14 @@ function chosenLines({ screen }: Context, all: readonly NumberedHunk[], ids: rea
 
 /** `revert message`: back to the files as they were when a message was complete. */
 export async function revert(context: Context, messageId: string): Promise<number> {
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const asked = { name: 'revert', question: `Revert to ${oneLine(messageId)}?`, with: { messageId } };
   return once(context, asked, (options) => session.revert({ ...options, messageId }));
 }
 
 /** `unrevert` */
 export async function unrevert(context: Context): Promise<number> {
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   return once(context, { name: 'unrevert', question: 'Unrevert?' }, (options) => session.unrevert(options));
 }
 
@@ -270,14 +270,14 @@ function policy({ options: { onConflict } }: Context): Pick<RedoOptions, 'onConf
 
 /** `revert-turn boundary`: takes back one turn and keeps what came later. */
 export async function revertTurn(context: Context, boundaryId: string): Promise<number> {
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const asked = { name: 'revertTurn', question: `Take turn ${oneLine(boundaryId)} back?` };
   return once(context, asked, (options) => session.revertTurn(boundaryId, { ...options, ...policy(context) }));
 }
 
 /** `revert-call call`: the same for the newest run of one call. */
 export async function revertCall(context: Context, callId: string): Promise<number> {
-  const session = await context.session('read');
+  const session = await context.session('read', 'newest');
   const asked = { name: 'revertCall', question: `Take call ${oneLine(callId)} back?`, with: { callId } };
   return once(context, asked, (options) => session.revertCall(callId, { ...options, ...policy(context) }));
 }

@@ -2,6 +2,7 @@
  * Opens a workspace's engine: root, data directory, backend, timeline, segments, tree, in that order, and undoes what it
  * opened where a later step fails. Ends what a dead process left, and brings the index up to the timeline.
  */
+import type { Backend, Segments, Tree } from '../backend/backend.ts';
 import { openBackend } from '../backend/open.ts';
 import { SegmentBlobs } from '../blobs/segments.ts';
 import { openOpenCalls } from '../timeline/open-calls.ts';
@@ -30,7 +31,7 @@ const DEFAULT_MAX_FILE_BYTES = 64 * 1024 * 1024;
 
 export async function openEngine(request: OpenEngine): Promise<Engine> {
   const layout = await layOut(request.root, request.dataDir);
-  const identity = await identityOf(layout.root);
+  const identity = identityOf(layout.root);
   if (identity === null) throw new UnavailableError('root-missing', `the root does not exist: ${layout.root}`);
   const undo: (() => Promise<void>)[] = [];
   const opened = async <T extends { close(): Promise<void> }>(part: Promise<T>): Promise<T> => {
@@ -38,30 +39,24 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
     undo.unshift(() => value.close());
     return value;
   };
+  let settled: Promise<unknown> = Promise.resolve();
   try {
     const { backend, why } = await openBackend(request.backend);
     undo.unshift(() => backend.close());
+    // Nothing of it is needed to open the rest: one start of a thread and a few queries less to wait for.
+    const openingCalls = opened(
+      openOpenCalls(backend, layout.dataDir, { networkFileSystem: layout.networkFileSystem }),
+    );
+    // Its fault is told below, where it is waited for; here nobody would handle it while another part is opened.
+    settled = openingCalls.catch(() => undefined);
     const timeline = await opened(
       openTimeline(backend, { dir: layout.home, root: layout.root, networkFileSystem: layout.networkFileSystem }),
     );
     const settings = await settle(timeline, request);
     const segments = await backend.openSegments({ dir: layout.segments, seed: timeline.seed });
     const blobs = await opened(Promise.resolve(new SegmentBlobs(segments)));
-    const tree = await opened(
-      backend.openTree({
-        root: layout.root,
-        indexFile: layout.indexFile,
-        storeId: timeline.storeId,
-        segments,
-        skip: skipped(layout),
-        maxFileBytes: settings.maxFileBytes,
-        maxEntries: request.maxEntries,
-        scratchDir: layout.scratch,
-      }),
-    );
-    const openCalls = await opened(
-      openOpenCalls(backend, layout.dataDir, { networkFileSystem: layout.networkFileSystem }),
-    );
+    const tree = await opened(openTree(request, { backend, layout, timeline, segments, settings }));
+    const openCalls = await openingCalls;
     const events = new Events(request.maxFileEvents, request.options.logger);
     const parts = {
       layout,
@@ -80,9 +75,32 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
     await start(engine);
     return engine;
   } catch (error) {
+    await settled;
     for (const close of undo) await close().catch(() => undefined);
     throw error;
   }
+}
+
+interface TreeParts {
+  readonly backend: Backend;
+  readonly layout: Layout;
+  readonly timeline: Timeline;
+  readonly segments: Segments;
+  readonly settings: EngineSettings;
+}
+
+function openTree({ maxEntries }: OpenEngine, parts: TreeParts): Promise<Tree> {
+  const { backend, layout, timeline, segments, settings } = parts;
+  return backend.openTree({
+    root: layout.root,
+    indexFile: layout.indexFile,
+    storeId: timeline.storeId,
+    segments,
+    skip: skipped(layout),
+    maxFileBytes: settings.maxFileBytes,
+    maxEntries,
+    scratchDir: layout.scratch,
+  });
 }
 
 /** Options that are stored with the workspace: given ones replace what is stored; the next capture acts on them. */
@@ -107,8 +125,8 @@ function skipped(layout: Layout): RelPath[] {
 
 /** Recovers what dead processes left, and takes the index's place in the timeline. */
 async function start(engine: Engine): Promise<void> {
-  await engine.locked(async () => undefined);
-  const at = await engine.tree.load();
+  // A recovery changes files of the root; the index is a file of the store.
+  const [at] = await Promise.all([engine.tree.load(), engine.locked(async () => undefined)]);
   const head = await engine.timeline.head();
   const newest = head.seq === 0 ? null : await engine.timeline.observation(head.seq);
   if (newest !== null) engine.lastLookAt = newest.createdAt;

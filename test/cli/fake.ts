@@ -245,6 +245,7 @@ function fakeWorkspace(root: string, dataDir: string, answers: Answers, calls: [
       noted('session', [options]);
       return session(options);
     },
+    sessions: async () => ({ available: true, sessions: [] }),
     close: async () => noted('close', []),
     ...methods.workspace,
   } as unknown as Workspace;

@@ -38,6 +38,8 @@ export async function runRecipe(
     packages?: readonly string[];
     /** Files beside the recipe, by name. */
     files?: Readonly<Record<string, string>>;
+    /** Packages that can't be installed here, by name: the code of a module that stands for each. */
+    stubs?: Readonly<Record<string, string>>;
     env?: Record<string, string>;
     args?: readonly string[];
     cwd?: string;
@@ -53,6 +55,11 @@ export async function runRecipe(
       symlinkSync(join(TOP, 'node_modules', name), link);
     }
     for (const [name, text] of Object.entries(options.files ?? {})) writeFileSync(join(project, name), text);
+    for (const [name, stub] of Object.entries(options.stubs ?? {})) {
+      mkdirSync(join(project, 'node_modules', name), { recursive: true });
+      writeFileSync(join(project, 'node_modules', name, 'package.json'), '{"type":"module","main":"index.js"}');
+      writeFileSync(join(project, 'node_modules', name, 'index.js'), stub);
+    }
     const file = join(project, 'recipe.mjs');
     writeFileSync(file, code);
     return await promisify(execFile)(process.execPath, [file, ...(options.args ?? [])], {

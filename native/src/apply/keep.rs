@@ -19,32 +19,28 @@ use crate::wire::{StatKey, Version};
 const SETTLED_NS: i64 = 2_500_000_000;
 
 /// Unlinks a temp that never was at its path: nobody but us can have written to it.
-pub fn discard_temp(dir: BorrowedFd<'_>, item: &Item) {
-    if let Ok(Some(stat)) = leaf::stat(dir, &item.temp)
-        && item.prepared == Some(FileId::of(&stat))
-    {
-        // One that can't be unlinked stays under a name that no scan looks at; `finish` and recovery try again.
-        let _stays = leaf::unlink(dir, &item.temp);
+/// False where it can't be unlinked: it stays under a name that no scan looks at; `finish` and recovery try again.
+pub fn discard_temp(dir: BorrowedFd<'_>, item: &Item) -> bool {
+    match leaf::stat(dir, &item.temp) {
+        Ok(Some(stat)) if item.prepared == Some(FileId::of(&stat)) => leaf::unlink(dir, &item.temp).is_ok(),
+        _ => true,
     }
 }
 
-/// Ends the temp's name: our own file, unchanged and closed, is unlinked; anything else is moved to the trash.
-pub fn drop_temp(context: &Context<'_>, dir: BorrowedFd<'_>, item: &Item) {
+/// Ends the temp's name: our own file, unchanged and closed, is unlinked; anything else is moved to the trash. False where
+/// it stays, as in an append-only folder.
+pub fn drop_temp(context: &Context<'_>, dir: BorrowedFd<'_>, item: &Item) -> bool {
     let mine = Put {
         id: item.prepared,
         version: item.entry.target.clone(),
     };
     let foreign = [&item.trash[..], b"-foreign"].concat();
     // A thing that can't be moved stays under the temp's name: no scan looks at it, recovery and `finish` try again.
-    let _stays = end_temp(
-        context,
-        At {
-            dir,
-            name: &item.temp,
-        },
-        &mine,
-        &foreign,
-    );
+    let temp = At {
+        dir,
+        name: &item.temp,
+    };
+    end_temp(context, temp, &mine, &foreign).is_ok()
 }
 
 pub fn end_temp(context: &Context<'_>, temp: At<'_>, mine: &Put, foreign: &[u8]) -> Sys<()> {

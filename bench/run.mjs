@@ -1,190 +1,93 @@
 /**
- * The bench: `npm run bench [-- --backend native|portable] [--save] [--quick]`.
+ * The bench: `npm run bench [-- --backend native|portable] [--size 10k,nested,100k] [--rounds N] [--only TEXT] [--save]`,
+ * `npm run bench -- --readme` (writes the README's table from the newest saved run), and `npm run bench -- --gates`.
  *
- * Times what a host waits for (first capture, warm begin of a call, undo of 1,000 files) on a tree of 10,000 files, checks
- * each answer, and sets the warm begin against a floor: a bare two-thread walk in Rust (`native/examples/floor.rs`).
- * Quote the ratio; milliseconds are this machine's. Ctime can't be set back, so the bench waits one clock tick after it
- * wrote, as an agent would have.
+ * Times what a host waits for (`rows.mjs`) on generated trees (`tree.mjs`), checks each answer, and sets it beside floors
+ * (`floors.mjs`) and peers (`peers.mjs`) of the same rounds (`stage.mjs`). Quote the ratios; milliseconds are this machine's.
  */
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { pbkdf2 } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { Bench } from 'tinybench';
 import { openWorkspace } from '../dist/index.js';
-import { FILES, makeTree, randomFrom, text } from './tree.mjs';
+import { buildFloors } from './floors.mjs';
+import { runGates } from './gates.mjs';
+import { gitPeers } from './peers.mjs';
+import { bracketRow, callRows, captureRows, firstRow, longestBlock, planRow, storeSizes, undoRow } from './rows.mjs';
+import { available, measure, quantile, Stage, TICK_MS } from './stage.mjs';
+import { printed, withTable } from './table.mjs';
+import { makeTree, SIZES } from './tree.mjs';
 
 const TOP = fileURLToPath(new URL('..', import.meta.url));
-const UNDO_FILES = 1_000;
-/** Well over the 10 ms after which a stat key proves a file unchanged. */
-const TICK_MS = 50;
+const RUNS = join(TOP, 'bench', 'runs');
+const ROUNDS = 11;
+/** Rows of seconds. */
+const SLOW_ROUNDS = 3;
 
 const { values: flags } = parseArgs({
-  options: { backend: { type: 'string' }, save: { type: 'boolean' }, quick: { type: 'boolean' } },
+  options: {
+    backend: { type: 'string' },
+    size: { type: 'string', default: '10k' },
+    rounds: { type: 'string' },
+    only: { type: 'string' },
+    save: { type: 'boolean' },
+    readme: { type: 'boolean' },
+    gates: { type: 'boolean' },
+  },
 });
-const ROUNDS = flags.quick ? { first: 2, warm: 10, undo: 2 } : { first: 5, warm: 40, undo: 7 };
 
-function check(what, found, expected) {
-  if (found !== expected) throw new Error(`${what}: ${found}, expected ${expected}`);
-}
-
-function available(result) {
-  if (!result.available) throw new Error(`${result.reason}: ${result.detail}`);
-  return result;
-}
-
-function median(numbers) {
-  const sorted = [...numbers].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)];
-}
-
-/** Builds the floor before anything is timed; null where there is no cargo. */
-function buildFloor() {
-  const args = ['build', '--release', '--quiet', '--locked', '--package', 'takeback-native', '--example', 'floor'];
-  try {
-    execFileSync('cargo', args, { cwd: TOP, stdio: ['ignore', 'inherit', 'inherit'] });
-    return join(TOP, 'target', 'release', 'examples', 'floor');
-  } catch (fault) {
-    if (fault.code === 'ENOENT') return null;
-    throw fault;
-  }
-}
-
-/** Microseconds of each round of the bare walk. */
-function floor(program, root) {
-  return JSON.parse(execFileSync(program, [root], { encoding: 'utf8' })).micros;
-}
-
-async function run(name, { rounds, work, before, after }) {
-  const bench = new Bench({ name, iterations: rounds, time: 0, warmup: false, throws: true, retainSamples: true });
-  bench.add(name, work, { beforeEach: before, afterEach: after });
-  const [task] = await bench.run();
-  if (task.result.state !== 'completed') throw new Error(`${name}: ${task.result.state}`);
-  const { latency } = task.result;
-  return { name, rounds, p50Ms: latency.p50, minMs: latency.min, maxMs: latency.max };
-}
-
-async function firstCapture({ root, scratch, backend }) {
-  let workspace;
-  let made = 0;
-  const dirs = [];
-  const result = await run(`first capture, ${FILES} files`, {
-    rounds: ROUNDS.first,
-    before: async () => {
-      dirs.push(join(scratch, `first-${made}`));
-      made += 1;
-      workspace = await openWorkspace({ root, dataDir: dirs.at(-1), backend });
-    },
-    work: async () => {
-      const answer = available(await workspace.session({ threadId: 'bench' }).capture('b'));
-      check('files covered', answer.scannedFiles, FILES);
-    },
-    after: () => workspace.close(),
-  });
-  // Deleted at the end: a file system searches past inodes that were just freed, and would slow the next round down.
-  const clean = () => {
-    for (const dir of dirs) rmSync(dir, { recursive: true, force: true });
-  };
-  return { result, clean };
-}
-
-async function warmCalls(session) {
-  let call = 0;
-  const end = async () => available(await session.endCall(`c${call}`));
+/** Begin of a call while libuv's pool has more to do than it has threads, by that of an idle one. */
+async function busyRatio(stage, session) {
   const begin = async () => {
-    call += 1;
-    const answer = available(await session.beginCall(`c${call}`));
-    check('files looked at', answer.scannedFiles, FILES);
+    const id = stage.nextId();
+    const started = performance.now();
+    available(await session.beginCall(id));
+    const ms = performance.now() - started;
+    available(await session.endCall(id));
+    return ms;
   };
-  const atBegin = await run(`begin of a call, ${FILES} files, warm`, { rounds: ROUNDS.warm, work: begin, after: end });
-  const atEnd = await run(`end of a call, ${FILES} files, nothing changed`, {
-    rounds: ROUNDS.warm,
-    before: begin,
-    work: async () => check('changes', (await end()).changes.length, 0),
-  });
-  return [atBegin, atEnd];
+  const times = { idle: [], busy: [] };
+  for (let round = 0; round < 7; round += 1) {
+    times.idle.push(await begin());
+    const tasks = Array.from({ length: 8 }, () => new Promise((done) => pbkdf2('a', 'b', 60_000, 32, 'sha512', done)));
+    times.busy.push(await begin());
+    await Promise.all(tasks);
+  }
+  return quantile(times.busy, 0.5) / quantile(times.idle, 0.5);
 }
 
-async function undoMany(session, { root, names }) {
-  const random = randomFrom(7);
-  let round = 0;
-  const edit = async () => {
-    round += 1;
-    available(await session.capture(`undo-${round}`));
-    available(await session.beginCall(`edit-${round}`));
-    for (const name of names.slice(0, UNDO_FILES)) writeFileSync(join(root, name), text(random, 500 + random(5_500)));
-    await pause(TICK_MS);
-    check('files changed', available(await session.endCall(`edit-${round}`)).changes.length, UNDO_FILES);
+async function warmFacts(stage, session) {
+  return {
+    busyRatio: await busyRatio(stage, session),
+    blockedMs: quantile(await longestBlock(stage, session), 0.5),
+    store: await storeSizes(stage),
   };
-  return run(`undo of ${UNDO_FILES} files`, {
-    rounds: ROUNDS.undo,
-    before: edit,
-    work: async () => {
-      const answer = available(await session.undo());
-      check('files restored', answer.receipt.restored.length, UNDO_FILES);
-    },
-  });
 }
 
-async function benchBackend(backend, { root, scratch, names, program }) {
-  const first = await firstCapture({ root, scratch, backend });
-  const workspace = await openWorkspace({ root, dataDir: join(scratch, `warm-${backend}`), backend });
+async function runRows(stage, { rounds, wanted, facts }) {
+  const rows = [];
+  const add = async (row, times) => {
+    if (wanted(row.name)) rows.push(await measure(row, times));
+  };
+  const first = firstRow(stage);
+  await add(first, Math.min(rounds, SLOW_ROUNDS));
+  const { workspace, session } = await stage.open();
   try {
-    const session = workspace.session({ threadId: 'bench' });
     available(await session.capture('start'));
     await pause(TICK_MS);
-    const floors = program === null ? [] : floor(program, root);
-    const calls = await warmCalls(session);
-    if (program !== null) floors.push(...floor(program, root));
-    const floorMs = program === null ? null : median(floors) / 1000;
-    const [begin] = calls;
-    const results = [first.result, ...calls, await undoMany(session, { root, names })];
-    return { backend, floorMs, ratioOfBeginToFloor: floorMs === null ? null : begin.p50Ms / floorMs, results };
+    available(await session.capture('settled'));
+    for (const row of [...callRows(stage, session), ...captureRows(stage, session)]) await add(row, rounds);
+    await add(bracketRow(stage, session), rounds);
+    await add(planRow(stage, session), Math.min(rounds, 2 * SLOW_ROUNDS));
+    await add(undoRow(stage, session), Math.min(rounds, 2 * SLOW_ROUNDS));
+    return { size: stage.size, backend: stage.backend, rows, ...(facts ? await warmFacts(stage, session) : {}) };
   } finally {
     await workspace.close();
     first.clean();
   }
-}
-
-function print({ backend, floorMs, ratioOfBeginToFloor, results }) {
-  console.log(`\n${backend}`);
-  for (const { name, rounds, p50Ms, minMs, maxMs } of results) {
-    console.log(
-      `  ${name.padEnd(48)} p50 ${p50Ms.toFixed(1)} ms  (${minMs.toFixed(1)} to ${maxMs.toFixed(1)}, ${rounds} rounds)`,
-    );
-  }
-  if (floorMs === null) console.log('  no cargo: no floor to compare with');
-  else {
-    console.log(`  ${'floor: bare walk, 2 threads'.padEnd(48)} p50 ${floorMs.toFixed(1)} ms`);
-    console.log(`  begin of a call / floor: ${ratioOfBeginToFloor.toFixed(2)}`);
-  }
-}
-
-/** The machine by what matters, not by its name. */
-function machine() {
-  const { model } = cpus()[0];
-  return {
-    cpu: model,
-    cores: cpus().length,
-    memoryGiB: Math.round(totalmem() / 1024 ** 3),
-    platform: process.platform,
-    node: process.version,
-  };
-}
-
-function save(runs) {
-  const on = machine();
-  const slug = `${on.cpu} ${on.cores} cores`
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9]+/g, '-')
-    .replaceAll(/^-|-$/g, '');
-  const folder = join(TOP, 'bench', 'runs', `${new Date().toISOString().slice(0, 10)}-${slug}`);
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, 'results.json'), `${JSON.stringify({ machine: on, files: FILES, runs }, null, 2)}\n`);
-  console.log(`\nsaved to ${folder.slice(TOP.length)}`);
 }
 
 async function nativeServes(scratch) {
@@ -194,20 +97,74 @@ async function nativeServes(scratch) {
   return capabilities.backend === 'native';
 }
 
-const scratch = mkdtempSync(join(tmpdir(), 'takeback-bench-'));
-try {
-  const program = buildFloor();
-  const root = join(scratch, 'tree');
-  mkdirSync(root);
-  const names = makeTree(root);
-  await pause(TICK_MS);
-  const all = (await nativeServes(scratch)) ? ['native', 'portable'] : ['portable'];
+/** Makes a tree with its floors and peers, hands out stages on it, and takes all away. */
+async function onTree(size, work) {
+  const scratch = mkdtempSync(join(tmpdir(), 'takeback-bench-'));
+  try {
+    const root = join(scratch, 'tree');
+    mkdirSync(root);
+    const tree = makeTree(root, size);
+    const parts = { root, scratch, tree, floors: buildFloors(TOP, root), peers: gitPeers(root, scratch) };
+    await pause(TICK_MS);
+    const backends = flags.backend === undefined ? ['native', 'portable'] : [flags.backend];
+    const able = (await nativeServes(scratch)) ? backends : backends.filter((backend) => backend !== 'native');
+    await work((backend) => Object.assign(new Stage({ ...parts, backend }), { size }), able);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+/** The machine by what matters, not by its name. */
+function machine() {
+  const { model } = cpus()[0];
+  const memoryGiB = Math.round(totalmem() / 1024 ** 3);
+  return { cpu: model, cores: cpus().length, memoryGiB, platform: process.platform, node: process.version };
+}
+
+function save(runs) {
+  const on = machine();
+  const slug = `${on.cpu} ${on.cores} cores`
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-|-$/g, '');
+  const folder = join(RUNS, `${new Date().toISOString().slice(0, 10)}-${slug}`);
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'results.json'), `${JSON.stringify({ machine: on, runs }, null, 2)}\n`);
+  console.log(`\nsaved to ${folder.slice(TOP.length)}`);
+}
+
+function writeReadme() {
+  const newest = readdirSync(RUNS).sort().at(-1);
+  const run = JSON.parse(readFileSync(join(RUNS, newest, 'results.json'), 'utf8'));
+  const file = join(TOP, 'README.md');
+  writeFileSync(file, withTable(readFileSync(file, 'utf8'), run));
+  console.log(`README.md has the table of ${newest}`);
+}
+
+async function bench() {
+  const wanted = (name) => flags.only === undefined || name.includes(flags.only);
+  const rounds = flags.rounds === undefined ? ROUNDS : Number(flags.rounds);
   const runs = [];
-  for (const backend of flags.backend === undefined ? all : [flags.backend]) {
-    runs.push(await benchBackend(backend, { root, scratch, names, program }));
-    print(runs.at(-1));
+  for (const size of flags.size.split(',')) {
+    if (!(size in SIZES)) throw new Error(`--size ${size}: one of ${Object.keys(SIZES).join(', ')}`);
+    await onTree(size, async (stageOf, backends) => {
+      for (const backend of backends) {
+        const times = backend === 'portable' ? Math.min(rounds, SLOW_ROUNDS) : rounds;
+        runs.push(await runRows(stageOf(backend), { rounds: times, wanted, facts: flags.only === undefined }));
+        console.log(`\n${printed(runs.at(-1)).join('\n')}`);
+      }
+    });
   }
   if (flags.save) save(runs);
-} finally {
-  rmSync(scratch, { recursive: true, force: true });
 }
+
+async function gates() {
+  await onTree('10k', async (stageOf, backends) => {
+    if (!backends.includes('native')) console.log('gates: the addon is missing; nothing to decide');
+    else if (!(await runGates(stageOf('native')))) process.exitCode = 1;
+  });
+}
+
+if (flags.readme) writeReadme();
+else if (flags.gates) await gates();
+else await bench();

@@ -1,11 +1,12 @@
 /**
- * The tree that the bench runs on: the same names and bytes on every machine, code-like text of 0.5 to 6 KB a file, ten
- * files a folder. All times lie an hour back, so that no stat key is racy.
+ * The trees that the bench runs on: the same names and bytes on every machine, code-like text of 0.5 to 6 KB a file, ten
+ * files a folder, with folders that rules hide. All times lie an hour back, so that no stat key is racy.
+ *
+ * `10k` and `100k` have one `.gitignore`; `nested` is 20,000 files in 200 packages, each with rules of its own.
  */
 import { mkdirSync, utimesSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
-export const FILES = 10_000;
 const FILES_A_FOLDER = 10;
 const WORDS = [
   'const ',
@@ -22,6 +23,17 @@ const WORDS = [
   ' => {\n',
   '}\n',
 ];
+
+/** Files, counted with the ignore files; and packages with rules of their own. */
+export const SIZES = {
+  '10k': { files: 10_000, packages: 0 },
+  nested: { files: 20_000, packages: 200 },
+  '100k': { files: 100_000, packages: 0 },
+};
+
+/** Names of the folders that the rules hide. */
+export const HIDDEN = ['node_modules', 'build'];
+const HIDDEN_FILES = 1_000;
 
 /** xorshift32: small, seeded, the same everywhere. */
 export function randomFrom(seed) {
@@ -40,24 +52,37 @@ export function text(random, bytes) {
   return out;
 }
 
-/** Makes the tree and answers its files, relative to `root`, in the order in which they were made. */
-export function makeTree(root, files = FILES) {
+function folderOf(at, { files, packages }) {
+  if (packages === 0) return join(`area-${Math.floor(at / 25)}`, `part-${at % 25}`);
+  const inOne = Math.ceil(files / FILES_A_FOLDER / packages);
+  return join('packages', `package-${Math.floor(at / inOne)}`, 'src', `part-${at % inOne}`);
+}
+
+/** Makes the tree and answers its covered files, relative to `root`, in the order in which they were made. */
+export function makeTree(root, size) {
+  const shape = SIZES[size];
   const random = randomFrom(20_26);
   const anHourAgo = new Date(Date.now() - 3_600_000);
   const names = [];
-  const folders = [root];
-  for (let i = 0; i < files; i += 1) {
-    const at = Math.floor(i / FILES_A_FOLDER);
-    const folder = join(`area-${Math.floor(at / 25)}`, `part-${at % 25}`);
-    if (i % FILES_A_FOLDER === 0) {
+  const folders = new Set([root]);
+  const put = (name, content) => {
+    const folder = dirname(name);
+    if (!folders.has(join(root, folder))) {
       mkdirSync(join(root, folder), { recursive: true });
-      folders.push(join(root, folder));
+      for (let at = folder; at !== '.'; at = dirname(at)) folders.add(join(root, at));
     }
-    const name = join(folder, `file-${i % FILES_A_FOLDER}.ts`);
-    writeFileSync(join(root, name), text(random, 500 + random(5_500)));
+    writeFileSync(join(root, name), content);
     utimesSync(join(root, name), anHourAgo, anHourAgo);
+  };
+  const rules = ['.gitignore'];
+  for (let i = 0; i < shape.packages; i += 1) rules.push(join('packages', `package-${i}`, '.gitignore'));
+  for (const name of rules) put(name, `${HIDDEN.map((hidden) => `${hidden}/`).join('\n')}\n*.log\n`);
+  for (let i = 0; names.length < shape.files - rules.length; i += 1) {
+    const name = join(folderOf(Math.floor(i / FILES_A_FOLDER), shape), `file-${i % FILES_A_FOLDER}.ts`);
+    put(name, text(random, 500 + random(5_500)));
     names.push(name);
   }
+  for (let i = 0; i < HIDDEN_FILES; i += 1) put(join('node_modules', `package-${i % 40}`, `file-${i}.js`), 'hidden\n');
   for (const folder of folders) utimesSync(folder, anHourAgo, anHourAgo);
-  return names;
+  return { names, files: shape.files };
 }

@@ -21,6 +21,7 @@ import type {
 import type {
   CaptureResult,
   ChangeSummary,
+  EntryReason,
   Irreversible,
   Plan,
   Receipt,
@@ -86,6 +87,20 @@ export interface StatsResult {
     readonly segments: number;
     readonly entries: number;
   };
+}
+
+export interface ExportFailure {
+  readonly path: RelPath;
+  readonly reason: EntryReason;
+  readonly detail: string;
+}
+
+export interface ExportResult {
+  /** Files and links written. */
+  readonly files: number;
+  readonly uncovered: readonly UncoveredPath[];
+  /** What a damaged store does not let us write; the rest is there. */
+  readonly failed: readonly ExportFailure[];
 }
 
 export interface SessionInfo {
@@ -253,6 +268,8 @@ export interface Session {
   steps(options?: StepsOptions): Promise<Result<{ steps: readonly Step[] }>>;
   /** Changes that the session's turn made: rows owned by its calls from the boundary to the next. */
   turnChanges(boundaryId: string): Promise<Result<{ changes: readonly ChangeSummary[] }>>;
+  /** What the newest run of one call changed, also where calls beside it may have made it. An unknown id answers `unknown-boundary`. */
+  callChanges(callId: string): Promise<Result<{ changes: readonly ChangeSummary[] }>>;
   drop(): Promise<Result<{ freedBytes: number }>>;
 }
 
@@ -276,7 +293,7 @@ export interface Workspace {
   recover(): Promise<Result<{ recovered: readonly RecoveredOperation[] }>>;
   capabilities(): Promise<Result<{ capabilities: Capabilities }>>;
   /** The covered tree as of a position, into an empty (or missing) folder outside the root. */
-  export(position: string, targetDir: string): Promise<Result<{ files: number; uncovered: readonly UncoveredPath[] }>>;
+  export(position: string, targetDir: string): Promise<Result<ExportResult>>;
   on(event: 'fileChanged', listener: (event: FileChangedEvent) => void): () => void;
   on(event: 'fileChangedMore', listener: (event: FileChangedMoreEvent) => void): () => void;
   on(event: 'snapshotFailed', listener: (event: SnapshotFailedEvent) => void): () => void;

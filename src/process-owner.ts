@@ -47,6 +47,7 @@ export function currentOwner(): CallOwner {
 export function ownerGone(owner: CallOwner, here: CallOwner = currentOwner()): boolean {
   if (owner.hostId !== here.hostId) return false;
   if (owner.bootId !== here.bootId) return owner.bootId !== '' && here.bootId !== '';
+  if (owner.pid === here.pid && owner.startTime === here.startTime) return false;
   if (!exists(owner.pid)) return true;
   const fields = statFields(owner.pid);
   const [state] = fields;

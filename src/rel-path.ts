@@ -1,5 +1,6 @@
 /**
- * Paths: bytes on disk ↔ strings in JavaScript, and the normal form of a path that a caller names.
+ * Paths: bytes on disk ↔ strings in JavaScript, the normal form of a path that a caller names, and what is never written
+ * to, whatever a store says.
  *
  * A byte that isn't part of valid UTF-8 stands as a lone surrogate U+DC80–U+DCFF (Python's PEP 383), which no valid
  * UTF-8 decodes to; so decode and encode are each other's inverse. Imports `errors` and `types` only.
@@ -45,7 +46,7 @@ export function decodeName(bytes: Uint8Array): string {
 }
 
 /**
- * String → bytes of a name; the inverse of {@link decodeName}.
+ * String → bytes of a name; the inverse of {@link decodeName}. U+DC00 is the NUL of a damaged record (`timeline/records.ts`).
  *
  * @throws {TakebackError} `ERR_INVALID_ARGUMENT` for a NUL, or a lone surrogate that stands for no byte
  */
@@ -56,7 +57,7 @@ export function encodeName(name: string): Buffer {
   const parts: Buffer[] = [];
   for (const char of name) {
     const code = char.codePointAt(0) as number;
-    if (code >= 0xdc80 && code <= 0xdcff) parts.push(Buffer.from([code - 0xdc00]));
+    if (code === 0xdc00 || (code >= 0xdc80 && code <= 0xdcff)) parts.push(Buffer.from([code - 0xdc00]));
     else if (code >= 0xd800 && code <= 0xdfff) {
       throw new TakebackError('ERR_INVALID_ARGUMENT', `a path holds a lone surrogate: ${JSON.stringify(name)}`);
     } else parts.push(Buffer.from(char, 'utf8'));
@@ -100,7 +101,8 @@ export function toRelPath(input: string, roots: readonly string[]): RelPath {
       'a path must be a non-empty string, relative to the root or absolute inside it',
     );
   }
-  encodeName(input);
+  if (encodeName(input).includes(0))
+    throw new TakebackError('ERR_INVALID_ARGUMENT', `a path holds a lone surrogate: ${JSON.stringify(input)}`);
   let path = input;
   if (isAbsolute(input)) {
     const inside = roots
@@ -135,4 +137,40 @@ export function isWithin(path: RelPath, folder: RelPath): boolean {
 export function parentOf(path: RelPath): RelPath {
   const at = path.lastIndexOf('/');
   return (at < 0 ? '' : path.slice(0, at)) as RelPath;
+}
+
+const NAME_MAX = 255;
+
+/** Device names of DOS: with any extension they are devices still. */
+const DEVICE = /^(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(\.|$)/i;
+
+/** Names that Windows reads as something else: another separator, a stream, a device, an end that it drops. */
+function isOddOnWindows(name: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
+  return /[\u0000-\u001f\\:]|[. ]$/.test(name) || DEVICE.test(name);
+}
+
+/**
+ * True for a path that is empty or absolute, or has an empty, `.` or `..` part, a NUL, or a name that is too long.
+ *
+ * @param windows judge by the rules of Windows too; default: where it is
+ */
+export function isBadPath(path: string, windows: boolean = process.platform === 'win32'): boolean {
+  if (/[\0\udc00]/.test(path)) return true;
+  return path.split('/').some((name) => {
+    if (name === '' || name === '.' || name === '..') return true;
+    return encodeName(name).length > NAME_MAX || (windows && isOddOnWindows(name));
+  });
+}
+
+/** HFS+ drops zero-width letters, NTFS trailing dots and spaces and what follows a colon; `git~1` is the 8.3 name. */
+function isGitName(name: string): boolean {
+  const [bare = ''] = name.replace(/[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g, '').split(':');
+  const folded = bare.replace(/[A-Z]/g, (letter) => letter.toLowerCase()).replace(/[. ]+$/, '');
+  return folded === '.git' || folded === 'git~1';
+}
+
+/** True where a part of the path is a `.git`, in a spelling that any file system folds to it. `native/src/path/names.rs` is its twin. */
+export function touchesGit(path: RelPath): boolean {
+  return path.split('/').some(isGitName);
 }

@@ -13,7 +13,7 @@ import type {
   Step,
   TimelineItem,
 } from './api.ts';
-import { answer, unavailableOf } from './engine/answers.ts';
+import { answer, UnavailableError, unavailableOf } from './engine/answers.ts';
 import { draftRestore, toPlan } from './engine/draft.ts';
 import type { Engine } from './engine/engine.ts';
 import { forkSession } from './engine/forks.ts';
@@ -21,8 +21,9 @@ import { hunkChoices, planHunks } from './engine/hunks.ts';
 import { dropSession } from './engine/maintain.ts';
 import { endDeadCalls, observe } from './engine/observe.ts';
 import { findBoundary, operate, restoring } from './engine/operate.ts';
-import { diffPositions, timelineItems, turnChanges } from './engine/query.ts';
+import { callChanges, diffPositions, timelineItems, turnChanges } from './engine/query.ts';
 import { beginCall, capture, endCall } from './engine/record.ts';
+import { callOf } from './engine/revert.ts';
 import { sessionSteps } from './engine/steps.ts';
 import { TakebackError } from './errors.ts';
 import { redoNewest, revertOne, revertToMessage, takeRevertBack, undoNewest } from './history.ts';
@@ -333,6 +334,17 @@ export class SessionHandle implements Session {
       const session = await engine.timeline.findSession(this.#key);
       const boundary = await findBoundary(engine, session, id);
       return { changes: await turnChanges(engine, session as SessionRecord, boundary) };
+    });
+  }
+
+  async callChanges(callId: string): Promise<Result<{ changes: readonly ChangeSummary[] }>> {
+    const id = check(callIdSchema, callId, 'callId');
+    return this.#run(async (engine) => {
+      const session = await engine.timeline.findSession(this.#key);
+      const call = session === null ? null : await callOf(engine, session, id);
+      if (session === null || call === null)
+        throw new UnavailableError('unknown-boundary', `the session has no call of that id: ${JSON.stringify(id)}`);
+      return { changes: await callChanges(engine, session, call) };
     });
   }
 

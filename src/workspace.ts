@@ -9,6 +9,7 @@ import { realpath } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import type {
   Capabilities,
+  ExportResult,
   GcResult,
   RecoveredOperation,
   Session,
@@ -38,7 +39,7 @@ import {
   sessionOptionsSchema,
 } from './schemas.ts';
 import { SessionHandle } from './session.ts';
-import type { Result, Unavailable, UnavailableReason, UncoveredPath, WorkOptions } from './types.ts';
+import type { Result, Unavailable, UnavailableReason, WorkOptions } from './types.ts';
 
 const DAY = 30;
 const GIB = 1024 ** 3;
@@ -214,7 +215,7 @@ class WorkspaceHandle implements Workspace {
     return this.#run(async (engine) => ({ capabilities: await capabilities(engine) }));
   }
 
-  export(position: string, targetDir: string): Promise<Result<{ files: number; uncovered: readonly UncoveredPath[] }>> {
+  export(position: string, targetDir: string): Promise<Result<ExportResult>> {
     return this.#run((engine) => exportTree(engine, position, targetDir));
   }
 

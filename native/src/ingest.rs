@@ -20,7 +20,7 @@ use crate::index::{Entry, flag};
 use crate::scan::set::ChangeSet;
 use crate::scan::sys::{open_beneath, stat_open};
 use crate::scan::{Against, look_again};
-use crate::segment::SegmentStore;
+use crate::segment::{Batch, Queued, SegmentStore};
 use crate::task::Work;
 use crate::wire::{FileKind, Hash, Problem, ProblemKind, Reason, RelPath, StatKey, row_flag};
 
@@ -60,6 +60,8 @@ struct Contents {
     stat: StatKey,
     hash: Hash,
     writers: bool,
+    /// Its way into the store; none where it was only hashed.
+    queued: Option<Queued>,
     /// Bytes that were new to the store.
     stored: Option<u64>,
 }
@@ -70,6 +72,7 @@ struct Sink<'a> {
     request: &'a Request,
     max_file_bytes: u64,
     root: &'a OwnedFd,
+    threads: usize,
 }
 
 /// Reads every suspect of `set`.
@@ -84,6 +87,7 @@ pub fn ingest(
         request,
         max_file_bytes: against.limits.max_file_bytes,
         root: against.root.fd.as_ref(),
+        threads: against.limits.threads,
     };
     let mut result = Ingested::default();
     for round in 0.. {
@@ -113,28 +117,40 @@ fn ordered(set: &ChangeSet, first: &[RelPath]) -> Vec<RelPath> {
 }
 
 fn read_all(sink: &Sink<'_>, suspects: &[RelPath], work: &Work) -> Result<Vec<Outcome>> {
-    let threads = std::thread::available_parallelism()
-        .map_or(1, |n| n.get())
-        .min(suspects.len());
+    let threads = sink.threads.min(suspects.len());
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failed: Mutex<Option<EngineError>> = Mutex::new(None);
     let worker = || {
         let mut done: Vec<(usize, Outcome)> = Vec::new();
         let mut buffer = Vec::new();
+        let mut batch = Batch::new(sink.store);
+        let fail = |error: EngineError| {
+            stop.store(true, Ordering::Relaxed);
+            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+            failed.get_or_insert(error);
+        };
         while !stop.load(Ordering::Relaxed) {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(path) = suspects.get(at) else { break };
-            let outcome = work.cancel.check().and_then(|()| sink.read(path, &mut buffer));
+            let outcome = work
+                .cancel
+                .check()
+                .and_then(|()| sink.read(path, &mut buffer, &mut batch));
             work.report("ingest", at as u64 + 1, Some(suspects.len() as u64));
             match outcome {
                 Ok(outcome) => done.push((at, outcome)),
-                Err(error) => {
-                    stop.store(true, Ordering::Relaxed);
-                    failed
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .get_or_insert(error);
-                }
+                Err(error) => fail(error),
+            }
+        }
+        if let Err(error) = batch.flush() {
+            fail(error);
+        }
+        for (_, outcome) in &mut done {
+            if let Outcome::Read(contents) = outcome {
+                contents.stored = contents
+                    .queued
+                    .and_then(|queued| batch.stored(queued))
+                    .map(|_| contents.stat.size);
             }
         }
         done
@@ -218,7 +234,7 @@ fn settle_unstable(set: &mut ChangeSet, path: &RelPath) {
 }
 
 impl Sink<'_> {
-    fn read(&self, path: &RelPath, buffer: &mut Vec<u8>) -> Result<Outcome> {
+    fn read(&self, path: &RelPath, buffer: &mut Vec<u8>, batch: &mut Batch<'_>) -> Result<Outcome> {
         if self
             .request
             .deadline
@@ -257,30 +273,30 @@ impl Sink<'_> {
             let after = stat_open(file.as_fd());
             let still = after == Ok(before) && buffer.len() as u64 == before.size;
             if still && held != Held::Broken {
-                return self
-                    .keep(before, held == Held::Writers, buffer)
-                    .map(Outcome::Read);
+                let contents = self.keep((before, held == Held::Writers), buffer, batch);
+                return contents.map(Outcome::Read);
             }
         }
         let stat = stat_open(file.as_fd()).map_err(|error| EngineError::io("stat a file", error))?;
         Ok(Outcome::Uncovered(Reason::Unstable, stat, None))
     }
 
-    fn keep(&self, stat: StatKey, writers: bool, bytes: &[u8]) -> Result<Contents> {
-        if self.request.hash_only {
-            return Ok(Contents {
-                stat,
-                hash: self.store.hash(bytes),
-                writers,
-                stored: None,
-            });
-        }
-        let put = self.store.put(bytes)?;
+    fn keep(
+        &self,
+        (stat, writers): (StatKey, bool),
+        bytes: &[u8],
+        batch: &mut Batch<'_>,
+    ) -> Result<Contents> {
+        let queued = match self.request.hash_only {
+            true => None,
+            false => Some(batch.put(bytes)?),
+        };
         Ok(Contents {
             stat,
-            hash: put.hash,
+            hash: queued.map_or_else(|| self.store.hash(bytes), |queued| queued.hash),
             writers,
-            stored: put.new.then_some(bytes.len() as u64),
+            queued,
+            stored: None,
         })
     }
 

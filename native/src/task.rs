@@ -84,6 +84,8 @@ struct Progress {
     began: Instant,
     /// Milliseconds since `began` of the newest report, plus one.
     last: AtomicU64,
+    /// Phase and count of the newest report: a thread that was held up must not tell of less than another did.
+    told: Mutex<(&'static str, u64)>,
 }
 
 impl Work {
@@ -98,6 +100,7 @@ impl Work {
                     .build()?,
                 began: Instant::now(),
                 last: AtomicU64::new(0),
+                told: Mutex::new(("", 0)),
             })),
         };
         Ok(Work { cancel, progress })
@@ -116,6 +119,11 @@ impl Work {
             .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
         {
+            let mut told = progress.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.0 == phase && told.1 > done {
+                return;
+            }
+            *told = (phase, done);
             let total = total.map_or(-1.0, |t| t as f64);
             let args = FnArgs::from((phase.to_string(), done as f64, total));
             progress

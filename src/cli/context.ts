@@ -44,7 +44,7 @@ export class Context {
   readonly dataDir: string;
   /** Absolute; real where it exists. */
   readonly root: string;
-  #workspace: Workspace | undefined;
+  #opening: Promise<Workspace> | undefined;
   readonly #abort = new AbortController();
 
   constructor(host: Host, options: CommonOptions) {
@@ -73,30 +73,40 @@ export class Context {
         detail: `Nothing is recorded for ${oneLine(this.root)} in ${oneLine(this.dataDir)}.`,
       });
     }
-    const workspace = await this.tryWorkspace();
+    const opening = this.tryWorkspace();
+    const workspace = await opening;
     if (!workspace.available) {
+      // A command that lives on opens it anew when it asks again.
+      if (this.#opening === opening) this.#opening = undefined;
+      await workspace.close();
       const reason = workspace.reason ?? 'unsupported';
       throw new NotAvailable({ available: false, reason, detail: workspace.detail ?? reason });
     }
     return workspace;
   }
 
-  /** The workspace, available or not. */
-  async tryWorkspace(dataDir: string = this.dataDir): Promise<Workspace> {
-    if (this.#workspace === undefined) {
-      const { backend } = this.options;
-      this.#workspace = await this.host.open({
-        root: this.root,
-        dataDir,
-        ...(backend === undefined ? {} : { backend }),
-      });
-      for (const operation of this.#workspace.recovered) {
-        this.screen.note(
-          `Recovered an operation that had not ended (${operation.operationId.slice(0, 8)}, ${operation.mode}).`,
-        );
-      }
+  /** The workspace, available or not; opened once, also for several that ask at once. */
+  tryWorkspace(dataDir: string = this.dataDir): Promise<Workspace> {
+    this.#opening ??= this.#open(dataDir).catch((fault: unknown) => {
+      this.#opening = undefined;
+      throw fault;
+    });
+    return this.#opening;
+  }
+
+  async #open(dataDir: string): Promise<Workspace> {
+    const { backend } = this.options;
+    const workspace = await this.host.open({
+      root: this.root,
+      dataDir,
+      ...(backend === undefined ? {} : { backend }),
+    });
+    for (const operation of workspace.recovered) {
+      this.screen.note(
+        `Recovered an operation that had not ended (${operation.operationId.slice(0, 8)}, ${operation.mode}).`,
+      );
     }
-    return this.#workspace;
+    return workspace;
   }
 
   /**
@@ -144,7 +154,7 @@ export class Context {
   }
 
   async close(): Promise<void> {
-    await this.#workspace?.close();
+    await (await this.#opening)?.close();
   }
 }
 

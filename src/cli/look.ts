@@ -267,7 +267,9 @@ export async function exportTo(context: Context, boundaryId: string, folder: str
   context.screen.object({ ...result, target });
   context.screen.line(`Wrote ${count(result.files, 'file')} to ${printable(target)}.`);
   for (const { path, reason } of result.uncovered) context.screen.line(`  not covered: ${printable(path)} (${reason})`);
-  return Exit.done;
+  for (const { path, reason, detail } of result.failed)
+    context.screen.line(`  failed: ${printable(path)} (${reason}: ${oneLine(detail)})`);
+  return result.failed.length > 0 ? Exit.partial : Exit.done;
 }
 
 /** `plan boundary [paths…]`: what `restore` would do; with `--hunks`, the hunks that it takes. */

@@ -253,6 +253,12 @@ function addHosts(program: Program): void {
     .addArgument(new Argument('<host>', 'the agent host').choices(['claude-code', 'codex']));
 }
 
+function addServers(program: Program, version: string): void {
+  program.add('mcp', 'serve the history to an MCP client on standard input and output', async (context) =>
+    (await import('./mcp.ts')).serve(context, version),
+  );
+}
+
 /** Runs one command line (without node and script) and answers its exit code. Never throws. */
 export async function main(host: Host, argv: readonly string[], version: string): Promise<number> {
   const program = new Program(host, version);
@@ -262,6 +268,7 @@ export async function main(host: Host, argv: readonly string[], version: string)
   addReverts(program);
   addStore(program);
   addHosts(program);
+  addServers(program, version);
   try {
     await program.root.parseAsync([...argv], { from: 'user' });
     return program.exitCode;

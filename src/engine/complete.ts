@@ -13,6 +13,7 @@ import { sameVersion } from '../wire.ts';
 import type { Engine } from './engine.ts';
 import { dropIntent, readIntent } from './intent.ts';
 import { land } from './landing.ts';
+import { peekKnown } from './peek.ts';
 
 const NOTE = 'recovered: the process died in the middle of it, and it was completed later.';
 
@@ -42,7 +43,11 @@ export async function recordCompleted(engine: Engine, operationId: RandomId): Pr
 }
 
 async function outcomesOnDisk(engine: Engine, entries: ReturnType<typeof applyEntries>): Promise<ApplyOutcome[]> {
-  const peeks = await engine.tree.peek(entries.map(({ path }) => path));
+  const peeks = await peekKnown(
+    engine,
+    entries.map(({ path }) => path),
+    {},
+  );
   const disk = new Map(peeks.map(({ path, version }) => [path, version]));
   return entries.map(({ path, expect, target }): ApplyOutcome => {
     const found = disk.get(path);

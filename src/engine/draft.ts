@@ -25,6 +25,7 @@ import type { Engine } from './engine.ts';
 import { keepDisk, mergeAll } from './merge.ts';
 import { movedInInodes } from './moved-in.ts';
 import { linkedMoves } from './moves.ts';
+import { peekKnown } from './peek.ts';
 import { attributionInput } from './rows.ts';
 
 export interface PlanRequest extends WorkOptions {
@@ -59,7 +60,7 @@ export async function draftRestore(
   const read = async (): Promise<RestoreInput> => {
     const rows = attribute(await attributionInput(engine, session.id, { afterSeq: boundary.seq }));
     const { paths, onConflict, keepLater, signal } = request;
-    const peeks = await engine.tree.peek(peekPaths({ rows, paths, ...windowed }), { signal });
+    const peeks = await peekKnown(engine, peekPaths({ rows, paths, ...windowed }), { signal });
     const disk = new Map(peeks.map((peek) => [peek.path, peek]));
     const uncoveredInodes = await movedInInodes(engine, { rows, peeks, calls });
     return { rows, disk, onConflict, keepLater, paths, uncoveredInodes, ...windowed };
@@ -87,7 +88,7 @@ export async function draftRedo(
   const taken = await timeline.takenBy(operation.id);
   const rows = await timeline.rows(operation.seq - 1, operation.seq);
   const read = async (): Promise<RedoInput> => {
-    const peeks = await engine.tree.peek(redoPeekPaths(taken), { signal });
+    const peeks = await peekKnown(engine, redoPeekPaths(taken), { signal });
     return { taken, rows, disk: new Map(peeks.map((peek) => [peek.path, peek])), onConflict };
   };
   const redo = planRedo(await withMerges(engine, { read, needs: redoMergeNeeds, locked: true }));

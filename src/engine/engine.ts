@@ -5,18 +5,20 @@
  * All work goes through `queue`, one thing at a time in this process, and what writes goes through `locked`, one process
  * at a time. Whoever gets the lock ends first what a dead process left half done.
  */
-import { access, readdir } from 'node:fs/promises';
+import { accessSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RecoveredOperation } from '../api.ts';
 import type { Backend, Position, Tree } from '../backend/backend.ts';
 import type { BlobStore } from '../blobs/blobs.ts';
+import { currentOwner } from '../process-owner.ts';
 import type { OpenCalls } from '../timeline/open-calls.ts';
-import type { Append, Head, RootIdentity, Timeline } from '../timeline/timeline.ts';
+import type { Append, CallOwner, Head, RootIdentity, Timeline } from '../timeline/timeline.ts';
 import type { Logger, RandomId, RelPath } from '../types.ts';
 import { UnavailableError } from './answers.ts';
 import { recordCompleted } from './complete.ts';
 import type { Events } from './events.ts';
 import { dropIntent, INTENT } from './intent.ts';
+import { isUsable } from './peek.ts';
 import { Queue } from './queue.ts';
 import { identityOf, type Layout, sameRoot } from './root.ts';
 
@@ -76,6 +78,8 @@ export class Engine {
   readonly options: EngineOptions;
   readonly events: Events;
   readonly queue: Queue = new Queue();
+  /** This process, as its calls' owner. */
+  readonly owner: CallOwner = currentOwner();
   /** What dead processes had left, ended by this one. */
   readonly recovered: RecoveredOperation[] = [];
   /** Ends that could not be recorded yet; the next observation records them. By invocation. */
@@ -112,7 +116,8 @@ export class Engine {
    *   data-dir-unwritable where the store was removed (SQLite would go on in files that nobody can reach)
    */
   async checkRoot(): Promise<void> {
-    const now = await identityOf(this.layout.root);
+    // Synchronous: microseconds each, where a busy pool of libuv would hold up every call by as long as its tasks take.
+    const now = identityOf(this.layout.root);
     if (now === null)
       throw new UnavailableError('root-missing', `the root is gone: ${this.layout.root}. Nothing was written.`);
     if (!sameRoot(now, this.identity)) {
@@ -121,12 +126,14 @@ export class Engine {
         `another folder stands at ${this.layout.root} since it was opened. Open the workspace again.`,
       );
     }
-    await access(this.layout.journal).catch(() => {
+    try {
+      accessSync(this.layout.journal);
+    } catch {
       throw new UnavailableError(
         'data-dir-unwritable',
         `the store is gone: ${this.layout.home}. What was recorded can't be taken back; open the workspace again.`,
       );
-    });
+    }
   }
 
   /**
@@ -146,9 +153,8 @@ export class Engine {
 
   /** The lock's holder is alive, so a journal that is there when we hold it belongs to a process that died or failed. */
   async #recover(): Promise<void> {
-    const left = async (end: string): Promise<string[]> =>
-      (await readdir(this.layout.journal)).filter((name) => name.endsWith(end));
-    for (const name of await left('.journal')) {
+    const left = (end: string): string[] => readdirSync(this.layout.journal).filter((name) => name.endsWith(end));
+    for (const name of left('.journal')) {
       const journal = join(this.layout.journal, name);
       const operationId = name.slice(0, -'.journal'.length);
       if ((await this.timeline.operation(operationId)) !== null) {
@@ -166,7 +172,7 @@ export class Engine {
         paths: outcome.paths.length,
       });
     }
-    for (const name of await left(INTENT)) await this.#record(name.slice(0, -INTENT.length));
+    for (const name of left(INTENT)) await this.#record(name.slice(0, -INTENT.length));
   }
 
   /** An operation that was written down, and whose journal is gone. */
@@ -216,7 +222,7 @@ export class Engine {
       return { paths: [], rebuilt: true };
     }
     const at = { seq: head.seq, observationId: head.observationId };
-    const rows = await this.timeline.rows(this.position?.seq ?? 0, head.seq);
+    const rows = (await this.timeline.rows(this.position?.seq ?? 0, head.seq)).filter(isUsable);
     await this.tree.catchUp(rows, at);
     this.position = at;
     return { paths: [...new Set(rows.map((row) => row.path))], rebuilt: false };
@@ -243,7 +249,7 @@ export class Engine {
     await this.tree.reset(manifest.hash, { seq: manifest.seq, observationId: origin?.id ?? head.observationId });
     const rows = await this.timeline.rows(manifest.seq, head.seq);
     this.position = { seq: head.seq, observationId: head.observationId };
-    await this.tree.catchUp(rows, this.position);
+    await this.tree.catchUp(rows.filter(isUsable), this.position);
     await this.#takeRules(head);
   }
 

@@ -6,7 +6,7 @@
  * under the lock, and lands in the same transaction.
  */
 import { randomBytes } from 'node:crypto';
-import type { IngestResult, ScanResult } from '../backend/backend.ts';
+import type { IngestResult, RuleSources, ScanResult } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
 import { ruleSources } from '../git/context.ts';
 import { ownerGone } from '../process-owner.ts';
@@ -22,7 +22,7 @@ import {
   type WorkOptions,
 } from '../types.ts';
 import { UnavailableError } from './answers.ts';
-import type { Engine } from './engine.ts';
+import type { CaughtUp, Engine } from './engine.ts';
 import { heldPaths } from './held.ts';
 import { clearedMarks } from './marks.ts';
 
@@ -36,12 +36,16 @@ export interface ObserveContext {
   /** The seq that this observation gets. */
   readonly seq: number;
   readonly changes: readonly Change[];
+  /** Calls that are open, of all sessions. */
+  readonly open: readonly CallRecord[];
 }
 
 export interface ObserveRequest extends WorkOptions {
   readonly kind: ObservationKind;
   /** A boundary of this session: rules are read anew, and a first observation is allowed. */
   readonly boundaryOf?: number;
+  /** Where its rules come from, where the caller knows already. */
+  readonly sources?: RuleSources;
   readonly only?: readonly RelPath[];
   readonly first?: readonly RelPath[];
   /** Date.now() at which to leave what is still unread. */
@@ -52,6 +56,8 @@ export interface ObserveRequest extends WorkOptions {
   readonly operation?: RandomId;
   /** Which of the paths that it wrote came from which (old by new path): its files are copies, no inode tells. */
   readonly moved?: ReadonlyMap<RelPath, RelPath>;
+  /** What effects need of the timeline: asked under the lock, in one go with the head. */
+  readonly reads?: () => Promise<void>;
   readonly effects?: (context: ObserveContext) => Promise<Effects> | Effects;
 }
 
@@ -73,6 +79,7 @@ interface Look {
 }
 
 const RESTARTS = 8;
+const NOTHING_READ: IngestResult = { filesHashed: 0, storedFiles: 0, storedBytes: 0, left: 0, problems: [] };
 
 /** Runs in the engine's queue. */
 export async function observe(engine: Engine, request: ObserveRequest): Promise<Observed> {
@@ -80,8 +87,9 @@ export async function observe(engine: Engine, request: ObserveRequest): Promise<
   let hold: readonly RelPath[] = [];
   for (let attempt = 0; attempt < RESTARTS; attempt++) {
     const look = await lookAt(engine, request, hold);
+    // A first look takes nothing out of coverage.
     const held =
-      request.boundaryOf !== undefined && hold.length === 0
+      request.boundaryOf !== undefined && hold.length === 0 && !look.isFirst
         ? await heldPaths(engine, request.boundaryOf, await leavingCoverage(engine, look.scan.set))
         : [];
     if (held.length > 0) {
@@ -110,22 +118,29 @@ async function lookAt(engine: Engine, request: ObserveRequest, hold: readonly Re
   if (isFirst && request.boundaryOf === undefined) {
     throw new UnavailableError('no-checkpoint', 'there is no checkpoint yet: capture a boundary first');
   }
-  const { tree, settings } = engine;
+  const { tree } = engine;
   const work = { signal: request.signal, onProgress: request.onProgress };
   const scan = await tree.scan({
     ...work,
-    ...(request.boundaryOf !== undefined ? { renewRules: await ruleSources(engine.layout.root, settings), hold } : {}),
+    ...(request.boundaryOf !== undefined ? { renewRules: await sourcesOf(engine, request), hold } : {}),
     ...(request.only === undefined ? {} : { only: request.only }),
     ...(request.rehash === true ? { rehash: true } : {}),
   });
-  const ingest = await tree.ingest(scan.set, {
-    ...work,
-    ...(request.deadlineMs === undefined ? {} : { deadlineMs: request.deadlineMs }),
-    ...(request.first === undefined ? {} : { first: request.first }),
-  });
+  const ingest =
+    scan.suspects === 0
+      ? NOTHING_READ
+      : await tree.ingest(scan.set, {
+          ...work,
+          ...(request.deadlineMs === undefined ? {} : { deadlineMs: request.deadlineMs }),
+          ...(request.first === undefined ? {} : { first: request.first }),
+        });
   const manifest = isFirst ? await tree.manifest(scan.set) : undefined;
   if (isFirst) await engine.blobs.sync();
   return { scan, ingest, gcGeneration: head.gcGeneration, isFirst, manifest };
+}
+
+function sourcesOf(engine: Engine, { sources }: ObserveRequest): Promise<RuleSources> | RuleSources {
+  return sources ?? ruleSources(engine.layout.root, engine.settings);
 }
 
 async function leavingCoverage(engine: Engine, set: number): Promise<RelPath[]> {
@@ -142,20 +157,19 @@ async function appendLook(
 ): Promise<Observed | null> {
   const { tree } = engine;
   const set = look.scan.set;
-  const { head, paths, rebuilt, rulesChanged } = await engine.catchUp();
+  const { head, paths, rebuilt, rulesChanged, open } = await underLock(engine, request);
   if (recovered || rebuilt || look.isFirst !== (head.seq === 0) || (rulesChanged && request.boundaryOf === undefined))
     return null;
   if (paths.length > 0) await tree.look(set, paths);
   const found = look.isFirst ? [] : await withMoves(engine, set, request.moved);
   if (head.gcGeneration !== look.gcGeneration && !(await allStored(engine, found))) return null;
-  const closed = await interruptedCalls(engine, head);
+  const closed = interruptedCalls(engine, open);
   const changes = flagInterrupted(found, closed);
-  const context: ObserveContext = { head, seq: head.seq + 1, changes };
+  const context: ObserveContext = { head, seq: head.seq + 1, changes, open };
   const given: Effects = (await request.effects?.(context)) ?? {};
   const effects = given.operation === undefined ? { ...given, ...(await clearedMarks(engine, context)) } : given;
   const ends = [...endsOf(closed), ...engine.pendingEnds.values(), ...(effects.endCalls ?? [])];
-  const rules = request.boundaryOf !== undefined ? await changedRules(engine) : undefined;
-  const uncovered = request.boundaryOf !== undefined ? await tree.uncovered(set) : [];
+  const { rules, uncovered } = await boundaryFacts(engine, request, set);
   const nothing =
     changes.length === 0 &&
     Object.keys(effects).length === 0 &&
@@ -214,6 +228,22 @@ async function withMoves(
   });
 }
 
+/** Asked together: one connection answers in order, and each answer by itself costs a change of threads. */
+async function underLock(engine: Engine, request: ObserveRequest): Promise<CaughtUp & { open: CallRecord[] }> {
+  const [caughtUp, open] = await Promise.all([engine.catchUp(), engine.timeline.openCalls(), request.reads?.()]);
+  return { ...caughtUp, open };
+}
+
+async function boundaryFacts(
+  engine: Engine,
+  { boundaryOf }: ObserveRequest,
+  set: number,
+): Promise<{ rules?: Uint8Array | undefined; uncovered: readonly UncoveredPath[] }> {
+  if (boundaryOf === undefined) return { uncovered: [] };
+  const [rules, uncovered] = await Promise.all([changedRules(engine), engine.tree.uncovered(set)]);
+  return { rules, uncovered };
+}
+
 type EndedCall = NonNullable<Append['endCalls']>[number];
 
 function uniqueEnds(ends: readonly EndedCall[]): EndedCall[] {
@@ -228,23 +258,24 @@ async function allStored(engine: Engine, changes: readonly Change[]): Promise<bo
 }
 
 async function changedRules(engine: Engine): Promise<Uint8Array | undefined> {
-  const now = await engine.tree.rules();
+  const [now, before] = await Promise.all([
+    engine.tree.rules(),
+    engine.rulesId === null ? null : engine.timeline.rules(engine.rulesId),
+  ]);
   if (now === null) return undefined;
-  const before = engine.rulesId === null ? null : await engine.timeline.rules(engine.rulesId);
   return before !== null && Buffer.compare(before, now) === 0 ? undefined : now;
 }
 
 /** Open calls whose process is gone: this observation is the first to find it. */
-async function interruptedCalls(engine: Engine, head: Head): Promise<CallRecord[]> {
-  if (head.seq === 0) return [];
-  return (await engine.timeline.openCalls()).filter(
-    (call) => !call.detached && !engine.pendingEnds.has(call.invocation) && ownerGone(call.owner),
+function interruptedCalls(engine: Engine, open: readonly CallRecord[]): CallRecord[] {
+  return open.filter(
+    (call) => !call.detached && !engine.pendingEnds.has(call.invocation) && ownerGone(call.owner, engine.owner),
   );
 }
 
 /** A call whose process died in it is no call in flight: one look ends it, and says what it left. Before a plan. */
 export async function endDeadCalls(engine: Engine, signal?: AbortSignal): Promise<void> {
-  const dead = await interruptedCalls(engine, await engine.timeline.head());
+  const dead = interruptedCalls(engine, await engine.timeline.openCalls());
   if (dead.length > 0) await observe(engine, { kind: 'look', durable: false, signal });
 }
 

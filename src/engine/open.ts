@@ -31,7 +31,7 @@ const DEFAULT_MAX_FILE_BYTES = 64 * 1024 * 1024;
 
 export async function openEngine(request: OpenEngine): Promise<Engine> {
   const layout = await layOut(request.root, request.dataDir);
-  const identity = await identityOf(layout.root);
+  const identity = identityOf(layout.root);
   if (identity === null) throw new UnavailableError('root-missing', `the root does not exist: ${layout.root}`);
   const undo: (() => Promise<void>)[] = [];
   const opened = async <T extends { close(): Promise<void> }>(part: Promise<T>): Promise<T> => {

@@ -25,6 +25,7 @@ import { type HunkChoices, onlyHunks } from './hunks.ts';
 import { dropIntent, writeIntent } from './intent.ts';
 import { type Landing, land } from './landing.ts';
 import { observeLocked } from './observe.ts';
+import { isUsable } from './peek.ts';
 import { sameRoot } from './root.ts';
 import { tellOperation } from './tell.ts';
 
@@ -157,7 +158,8 @@ function landingOf(session: SessionRecord, request: OperationRequest): Landing {
  * What the user did to the planned paths since the last look, and to what lies in folders that go, is in the timeline
  * and its bytes in the store before we write: it must not pass for a row of the operation.
  */
-async function recordForeign(engine: Engine, { entries }: ModelPlan): Promise<void> {
+async function recordForeign(engine: Engine, plan: ModelPlan): Promise<void> {
+  const entries = plan.entries.filter(isUsable);
   const known = await engine.tree.versions(entries.map((entry) => entry.path));
   const moved = new Set<RelPath>();
   for (const [i, { path, action, expect }] of entries.entries()) {

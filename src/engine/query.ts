@@ -89,6 +89,14 @@ export async function turnChanges(
   return (await foldedChanges(engine, rows)).map(publicChange);
 }
 
+/** What one run of a call of the session's changed, also where calls beside it may have made it. */
+export async function callChanges(engine: Engine, session: SessionRecord, call: CallRecord): Promise<ChangeSummary[]> {
+  await engine.catchUp();
+  const rows = await ownRows(engine, session, { afterSeq: call.beginSeq, toSeq: call.endSeq });
+  const own = rows.filter((row) => row.candidates.includes(call.invocation));
+  return (await foldedChanges(engine, own)).map(publicChange);
+}
+
 async function ownRows(engine: Engine, session: SessionRecord, { afterSeq, toSeq }: Window): Promise<AttributedRow[]> {
   const rows = attribute(
     await attributionInput(engine, session.id, { afterSeq, ...(toSeq === null ? {} : { toSeq }) }),

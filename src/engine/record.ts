@@ -9,7 +9,6 @@ import { headState, ruleSources } from '../git/context.ts';
 import { attribute } from '../model/attribution.ts';
 import { publicChange } from '../model/changes.ts';
 import { discardedAtCapture } from '../model/turns.ts';
-import { currentOwner } from '../process-owner.ts';
 import type { Append, CallRecord, SessionRecord } from '../timeline/timeline.ts';
 import type { CaptureResult, ChangeSummary, RelPath, SideEffect, WorkOptions } from '../types.ts';
 import { UnavailableError } from './answers.ts';
@@ -35,15 +34,21 @@ export async function capture(engine: Engine, session: SessionRecord, request: C
   if ((await engine.timeline.boundary(session.id, request.boundaryId)) !== null)
     throw duplicateBoundary(request.boundaryId);
   const budget = request.deadlineMs ?? engine.options.captureDeadlineMs;
-  const head = await headState(await ruleSources(engine.layout.root, engine.settings));
+  const sources = await ruleSources(engine.layout.root, engine.settings);
+  const head = await headState(sources);
+  let discard: Append['discard'];
   const observed = await observe(engine, {
     kind: 'capture',
     boundaryOf: session.id,
+    sources,
     signal: request.signal,
     onProgress: request.onProgress,
     deadlineMs: budget === undefined ? undefined : Date.now() + budget,
     durable: true,
-    effects: async () => ({
+    reads: async () => {
+      discard = await discardedBy(engine, session);
+    },
+    effects: ({ open }) => ({
       boundary: {
         session: session.id,
         boundaryId: request.boundaryId,
@@ -52,10 +57,8 @@ export async function capture(engine: Engine, session: SessionRecord, request: C
         root: engine.identity,
         head,
       },
-      endCalls: (await engine.timeline.openCalls(session.id))
-        .filter((call) => call.detached)
-        .map((call) => endOf(call, {})),
-      discard: await discardedBy(engine, session),
+      endCalls: open.filter((call) => call.session === session.id && call.detached).map((call) => endOf(call, {})),
+      ...(discard === undefined ? {} : { discard }),
     }),
   });
   if (observed.ingest.left > 0) readTheRest(engine);
@@ -138,41 +141,40 @@ export async function beginCall(
 ): Promise<BeginCallResult> {
   const started = performance.now();
   const { timeline } = engine;
-  const open = await timeline.openCalls();
+  const [open, [turn]] = await Promise.all([timeline.openCalls(), timeline.boundaries(session.id, { limit: 1 })]);
   refuseOpen(engine, open, { session, callId: request.callId });
   const parent = parentOf(open, session, request.parentCallId);
-  const turn = (await timeline.boundaries(session.id, { limit: 1 }))[0];
   if (turn === undefined)
     throw new UnavailableError(
       'no-checkpoint',
       'the session has no checkpoint yet: capture a boundary before its first call',
     );
   let invocation = 0;
-  const owner = currentOwner();
+  const { owner } = engine;
   const observed = await observe(engine, {
     kind: 'begin',
     signal: request.signal,
     deadlineMs: request.deadlineMs === undefined ? undefined : Date.now() + request.deadlineMs,
     first: request.paths ?? [],
     durable: false,
-    effects: async () => {
+    reads: async () => {
       invocation = await timeline.nextInvocation();
-      return {
-        beginCall: {
-          invocation,
-          session: session.id,
-          callId: request.callId,
-          tool: request.tool ?? null,
-          stepId: request.stepId ?? null,
-          parent,
-          detached: request.detached,
-          owner,
-          paths: request.paths ?? null,
-          turnSeq: turn.seq,
-          beganAt: Date.now(),
-        },
-      };
     },
+    effects: () => ({
+      beginCall: {
+        invocation,
+        session: session.id,
+        callId: request.callId,
+        tool: request.tool ?? null,
+        stepId: request.stepId ?? null,
+        parent,
+        detached: request.detached,
+        owner,
+        paths: request.paths ?? null,
+        turnSeq: turn.seq,
+        beganAt: Date.now(),
+      },
+    }),
   });
   await engine.openCalls.begin({
     root: engine.layout.root,
@@ -274,6 +276,7 @@ export async function recordEnd(engine: Engine, session: SessionRecord, request:
     engine.pendingEnds.set(call.invocation, end);
     throw error;
   } finally {
+    // After the look: a call of another root that begins before it shares this window.
     await engine.openCalls.end(call.invocation, engine.layout.root);
   }
 }
@@ -286,7 +289,7 @@ export async function endCall(engine: Engine, session: SessionRecord, request: E
   return {
     callId: request.callId,
     invocation: call.invocation,
-    changes: await changesOf(engine, session, call, observed.seq),
+    changes: await changesOf(engine, session, call, observed),
     problems: [...observed.scan.problems, ...observed.ingest.problems],
     tookMs: performance.now() - started,
   };
@@ -296,8 +299,10 @@ async function changesOf(
   engine: Engine,
   session: SessionRecord,
   call: CallRecord,
-  endSeq: number,
+  { seq: endSeq, changes }: Observed,
 ): Promise<readonly ChangeSummary[]> {
+  // Nothing was looked at in between.
+  if (changes.length === 0 && endSeq === call.beginSeq + 1) return [];
   const rows = attribute(await attributionInput(engine, session.id, { afterSeq: call.beginSeq, toSeq: endSeq }));
   const own = rows.filter((row) => row.candidates.includes(call.invocation));
   return (await foldedChanges(engine, own)).map(publicChange);

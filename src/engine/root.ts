@@ -2,6 +2,7 @@
  * The root and the data directory: what may be opened, where its store lies, and whether the root is still the one that
  * was opened. Reads only, but for making the data directory. Imports `errors`, `types`, `rel-path`.
  */
+import { statSync } from 'node:fs';
 import { access, constants, realpath, stat, statfs } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join, parse, relative, resolve, sep } from 'node:path';
@@ -79,9 +80,9 @@ function refuseProtected(real: string): void {
 }
 
 /** Device, inode and birth time of what is at the root's path now; null where nothing is. */
-export async function identityOf(root: string): Promise<RootIdentity | null> {
+export function identityOf(root: string): RootIdentity | null {
   try {
-    const found = await stat(encodeName(root), { bigint: true });
+    const found = statSync(encodeName(root), { bigint: true });
     if (!found.isDirectory()) return null;
     return { dev: found.dev, ino: found.ino, birthNs: found.birthtimeNs };
   } catch (error) {

@@ -77,8 +77,10 @@ export function fromPath(path: RelPath): Buffer {
   return encodeName(path);
 }
 
+/** A NUL, which only damage can have put there, stands as U+DC00: so the path can still be named, and is refused. */
 export function toPath(value: Value): RelPath {
-  return asRelPath(decodeName(bytes(value)));
+  const name = decodeName(bytes(value));
+  return asRelPath(name.includes('\0') ? name.replaceAll('\0', '\udc00') : name);
 }
 
 export function fromPaths(paths: readonly RelPath[] | null | undefined): Buffer | null {

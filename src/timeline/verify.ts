@@ -6,6 +6,7 @@
  */
 import type { SqlDriver, SqlRow } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
+import { isBadPath } from '../rel-path.ts';
 import type { RelPath } from '../types.ts';
 import { decodeVersion } from '../wire.ts';
 import { bytes, toInt, toPath, toText } from './records.ts';
@@ -126,6 +127,12 @@ async function verifyChains(driver: SqlDriver, problems: TimelineProblem[]): Pro
           detail: `row ${seq} does not begin where row ${last.seq} ended`,
         });
       }
+      if (path.length > 0 && isBadPath(toPath(path)))
+        problems.push({
+          kind: 'row',
+          path: toPath(path),
+          detail: `row ${seq}: the path has a part that no file can have`,
+        });
       for (const version of [before, after]) {
         const fault = decodeFault(version);
         if (fault !== null) problems.push({ kind: 'row', path: toPath(path), detail: `row ${seq}: ${fault}` });

@@ -171,6 +171,7 @@ describeBackends('sessions', (backend) => {
       session.restore('nope'),
       session.undo({ boundaryId: 'nope' }),
       session.turnChanges('nope'),
+      session.callChanges('nope'),
     ])
       expect(await ask).toMatchObject({ available: false, reason: 'unknown-boundary' });
     await expect(session.capture('a')).rejects.toMatchObject({ code: 'ERR_DUPLICATE_BOUNDARY' });

@@ -95,6 +95,27 @@ describeBackends('calls', (backend) => {
     expect(story.space.sh('cat a b')).toBe('2\n1\n');
   });
 
+  test('callChanges tells what the newest run of one call changed, also where a call beside it may have', async () => {
+    await using story = await Story.begin(backend, 'echo 1 >a; echo 1 >b; echo 1 >c');
+    const session = story.session();
+    await story.cp('m1');
+    got(await session.beginCall('x'));
+    story.u('echo 2 >a');
+    got(await session.beginCall('y'));
+    story.u('echo 2 >b');
+    got(await session.endCall('x'));
+    story.u('echo 2 >c');
+    expect(changeDigest(got(await session.callChanges('y')).changes), 'while it is open').toEqual({ b: 'modified' });
+    got(await session.endCall('y'));
+    story.u('echo users >a');
+    expect(changeDigest(got(await session.callChanges('x')).changes)).toEqual({ a: 'modified', b: 'modified' });
+    expect(changeDigest(got(await session.callChanges('y')).changes)).toEqual({ b: 'modified', c: 'modified' });
+    got(await session.beginCall('x'));
+    story.u('rm c');
+    got(await session.endCall('x'));
+    expect(changeDigest(got(await session.callChanges('x')).changes), 'the newest run').toEqual({ c: 'deleted' });
+  });
+
   test('a detached call outlives its process, never blocks undo, and ends at the next capture', async () => {
     await using story = await Story.begin(backend, 'echo 1 >a');
     const { root, dataDir } = story.space;

@@ -291,7 +291,9 @@ pub fn swap_back(context: &Context<'_>, parent: &Parent, item: &mut Item) {
         }
         None => {}
     }
-    drop_temp(context, dir, item);
+    if !drop_temp(context, dir, item) {
+        item.note("a temp file was left");
+    }
 }
 
 /// Swaps until what comes out is what we last put in.

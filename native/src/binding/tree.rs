@@ -10,7 +10,7 @@ use napi_derive::napi;
 use super::segments::{NativeSegments, hash_of, path_of};
 use crate::error::{EngineError, Result};
 use crate::rules::Sources;
-use crate::scan::{Limits, Request};
+use crate::scan::{Limits, Request, cores};
 use crate::task::{self, Bytes, CancelToken, ProgressFn, Queue, Work};
 use crate::tree::{Options, Scanned, Tree};
 use crate::wire::{
@@ -40,6 +40,7 @@ fn options_of(bytes: &[u8]) -> Result<Options> {
         max_file_bytes,
         max_entries,
         scratch,
+        threads: cores(),
     };
     Ok(Options {
         root,

@@ -176,6 +176,28 @@ impl Index {
         out
     }
 
+    /// Shows all below `node`, parents first, without a copy of a path.
+    pub fn each_below(&self, node: NodeId, mut see: impl FnMut(&[u8], NodeId)) {
+        let mut path = self.path(node);
+        // Of each folder on the way: its children that are still to be seen, and how long its path is.
+        let mut stack = vec![(self.children(node).iter(), path.len())];
+        while let Some((rest, folder)) = stack.last_mut() {
+            path.truncate(*folder);
+            let Some(child) = rest.next() else {
+                stack.pop();
+                continue;
+            };
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(self.name(*child));
+            see(&path, *child);
+            if !self.children(*child).is_empty() {
+                stack.push((self.children(*child).iter(), path.len()));
+            }
+        }
+    }
+
     /// Moves forward. Steps sorted by path are fastest.
     pub fn apply(&mut self, steps: impl IntoIterator<Item = Step>) {
         let mut last: (RelPath, NodeId) = (Vec::new(), ROOT);

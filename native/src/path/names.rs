@@ -27,11 +27,13 @@ pub fn is_below(path: &[u8], folder: &[u8]) -> bool {
 
 /// A spelling of `.git` that some file system folds to it. Wider than any one file system: such a name is left alone.
 pub fn is_git(name: &[u8]) -> bool {
-    // HFS+ drops zero-width code points (U+200C–U+200F, U+202A–U+202E, U+206A–U+206F, U+FEFF); NTFS trailing dots and spaces.
+    // HFS+ drops zero-width code points (U+200C–U+200F, U+202A–U+202E, U+206A–U+206F, U+FEFF); NTFS trailing dots and
+    // spaces, and what follows a colon names a stream.
     let mut kept = Vec::with_capacity(name.len());
     let mut rest = name;
     while let Some((first, tail)) = rest.split_first() {
         rest = match rest {
+            [b':', ..] => &[],
             [0xe2, 0x80, 0x8c..=0x8f | 0xaa..=0xae, tail @ ..] | [0xe2, 0x81, 0xaa..=0xaf, tail @ ..] => tail,
             [0xef, 0xbb, 0xbf, tail @ ..] => tail,
             _ => {
@@ -102,10 +104,20 @@ mod tests {
             "git~1",
             "GIT~1",
             ".\u{feff}git",
+            ".git::$INDEX_ALLOCATION",
+            ".Git :$DATA",
         ] {
             assert!(is_git(name.as_bytes()), "{name:?}");
         }
-        for name in [".gitignore", "git", ".github", ".git2", "x.git", ".gitmodules"] {
+        for name in [
+            ".gitignore",
+            "git",
+            ".github",
+            ".git2",
+            "x.git",
+            ".gitmodules",
+            "x:.git",
+        ] {
             assert!(!is_git(name.as_bytes()), "{name:?}");
         }
     }

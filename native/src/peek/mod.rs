@@ -78,7 +78,7 @@ fn look_at(hands: &Hands, parent: &Parent, path: &[u8], included: bool) -> leaf:
     let limits = limits_of(path, included, hands.max_file_bytes);
     if let Some(stat) = leaf::stat(dir, name)? {
         let mounted = stat.st_dev != parent.id.dev;
-        if mounted || names::is_git(name) {
+        if mounted || names::touches_git(path) {
             let reason = if mounted { Reason::Mount } else { Reason::Git };
             let stat_key = StatKey {
                 kind: leaf::kind(&stat),

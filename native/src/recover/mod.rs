@@ -9,11 +9,11 @@
 
 use std::path::PathBuf;
 
-use crate::apply::item::{ApplyEntry, Item};
+use crate::apply::item::{Act, ApplyEntry, Item};
 use crate::apply::{Hands, keep};
 use crate::error::{Code, EngineError, IoContext, Result};
 use crate::journal::{self, Journal, JournalFile};
-use crate::path::{FileId, look::Look};
+use crate::path::{FileId, look::Look, names};
 use crate::task::Work;
 use crate::trash::Trash;
 use crate::wire::{Id, RelPath};
@@ -191,6 +191,10 @@ fn items_of(journal: &Journal, dev: u64) -> Vec<Item> {
                     force: false,
                 },
             );
+            // An apply refused it, so there is nothing to end; a journal that says otherwise isn't believed.
+            if names::touches_git(item.path()) {
+                item.act = Act::Verify;
+            }
             item.temp = entry.temp.clone();
             item.trash = entry.trash.clone();
             item.prepared = entry.prepared.map(now);

@@ -1,14 +1,18 @@
 //! The rules of the last boundary: judges names by a snapshot, without a look at the disk.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::base::{Base, Context, Inside, Look, Verdict};
 use super::{Snapshot, Source, Sources, info_key, top_key};
 use crate::error::Result;
 use crate::ignore::Repo;
-use crate::ignore::names::parent_of;
+use crate::ignore::names::{join, parent_of};
 use crate::wire::decode_paths;
+
+fn trimmed(path: &[u8]) -> Vec<u8> {
+    path.strip_suffix(b"/").unwrap_or(path).to_vec()
+}
 
 /// A compiled snapshot.
 #[derive(Debug)]
@@ -46,6 +50,22 @@ impl Frozen {
             folder => self.snapshot.source(&info_key(folder)),
         };
         (self.snapshot.source(&top_key(&self.base.full(folder))), info)
+    }
+
+    /// Folders of the tree that have an ignore file, or are a repository of their own.
+    pub fn ruled_folders(&self) -> HashSet<Vec<u8>> {
+        let plain = |key: &Vec<u8>| key.strip_prefix(b"unreadable:").unwrap_or(key).to_vec();
+        let folder = |key: Vec<u8>| match key.strip_prefix(b"top:") {
+            Some(top) if self.base.prefix.is_empty() => Some(top.to_vec()),
+            Some(top) => join(top, b"").strip_prefix(&self.base.prefix[..]).map(trimmed),
+            None => key.strip_prefix(b"info:").map(<[u8]>::to_vec),
+        };
+        self.snapshot
+            .entries
+            .keys()
+            .map(plain)
+            .filter_map(folder)
+            .collect()
     }
 
     /// The stack that held in `folder`, and whether the rules hid the folder itself.

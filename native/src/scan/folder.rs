@@ -8,106 +8,81 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use super::glance::Glance;
+use super::place::{Ctx, Here, Task};
 use super::rules::View;
 use super::set::Pending;
-use super::sys::{open_dir, stat_bytes, stat_open};
+use super::sys::{open_below, open_dir, stat_bytes, stat_open};
 use super::{Before, Local, Scan};
 use crate::error::{EngineError, Result};
-use crate::ignore::Frame;
-use crate::ignore::names::base_name;
+use crate::ignore::names::{base_name, parent_of};
 use crate::index::{Entry, NodeId, flag, kind};
 use crate::rules::Inside;
 use crate::scan::sys::Names;
-use crate::wire::{FileKind, ProblemKind, Reason, RelPath, StatKey, Version, row_flag};
+use crate::wire::{FileKind, ProblemKind, Reason, StatKey, Version, row_flag};
 
-/// A folder to visit.
-pub(crate) struct Task {
-    /// None: the index lacks it.
-    pub node: Option<NodeId>,
-    pub path: RelPath,
-    /// Its parent; none for the root.
-    pub parent: Option<Arc<OwnedFd>>,
-    pub dev: u64,
-    pub before: Option<Before>,
-    /// `DESPITE`, `HELD`.
-    pub marks: u32,
-    pub ctx: Ctx,
-}
+const NOT_SEEN: &str = "it could not be looked at; its last version stands";
 
-/// What a folder hands down to those below it.
-#[derive(Clone, Default)]
-pub(crate) struct Ctx {
-    pub inside: Inside,
-    /// Names that the index lacks were there before, unseen for this reason.
-    pub entering: Option<Reason>,
-    /// It could not be observed at the last look.
-    pub incomplete: bool,
-    /// At a boundary: the stack of rules.
-    pub frame: Option<Arc<Frame>>,
-    /// At a boundary: the rules differ from the frozen ones; known names are asked about again.
-    pub changed: bool,
-    /// At a boundary: what git tracks could differ.
-    pub git_changed: bool,
-}
-
-/// The folder whose names are being looked at.
-pub(crate) struct Here<'a> {
-    pub fd: BorrowedFd<'a>,
-    pub shared: &'a Arc<OwnedFd>,
-    pub path: &'a [u8],
-    pub dev: u64,
-    pub ctx: Ctx,
+/// No fault of the folder's: the process has run out.
+fn is_shortage(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM)
 }
 
 /// The folder has the names that the index knows.
-fn is_steady(old: &Entry, stat: &StatKey) -> bool {
+pub(super) fn is_steady(old: &Entry, stat: &StatKey) -> bool {
     old.kind == kind::DIR && old.stat == *stat && !old.has(flag::UNTRUSTED | flag::NOT_WHOLE)
-}
-
-impl Task {
-    pub fn root(scan: &Scan<'_>) -> Self {
-        let ctx = match &scan.view {
-            View::Turn { .. } => Ctx::default(),
-            View::Renewed { old, present } => Ctx {
-                frame: Some(present.base.above.clone()),
-                changed: old.as_ref().is_none_or(|old| !present.same_above(&old.snapshot)),
-                git_changed: scan.git_keys.get(&b""[..]) != Some(&present.base.above.repo.key()),
-                ..Ctx::default()
-            },
-        };
-        Task {
-            node: Some(scan.index.root()),
-            path: Vec::new(),
-            parent: None,
-            dev: scan.root.dev,
-            before: None,
-            marks: 0,
-            ctx,
-        }
-    }
 }
 
 impl Scan<'_> {
     /// Looks at a folder's own entry and at all its names; folders below go to `made`.
     pub(super) fn visit(&self, local: &mut Local, task: Task, made: &mut Vec<Task>) -> Result<()> {
-        let opened = match &task.parent {
-            None => open_dir(self.root.fd.as_fd(), b"."),
-            Some(parent) => open_dir(parent.as_fd(), base_name(&task.path)),
+        if let Glance::Known = self.glance(local, &task, made)? {
+            return Ok(());
+        }
+        let holder = match self.holder(&task) {
+            Ok(holder) => holder,
+            Err(error) => return self.lost(local, &task, error),
         };
-        let fd = match opened.and_then(|fd| Ok((stat_open(fd.as_fd())?, fd))) {
+        let opened = self.open(&task, &holder);
+        match opened.and_then(|fd| Ok((stat_open(fd.as_fd())?, fd))) {
             Ok((stat, fd)) => {
                 local.counters.stat_calls += 1;
-                return self.visit_open(local, task, (Arc::new(fd), stat), made);
+                self.visit_open(local, (task, &holder), (Arc::new(fd), stat), made)
             }
-            Err(error) => error,
+            Err(error) => self.cannot_enter(local, (task, &holder), error),
+        }
+    }
+
+    /// The folder that holds a folder; the root's is the root.
+    pub(super) fn holder(&self, task: &Task) -> std::result::Result<Arc<OwnedFd>, Errno> {
+        match parent_of(task.below_base()) {
+            b"" => Ok(task.base.fd.clone()),
+            path => open_below(task.base.fd.as_fd(), path).map(Arc::new),
+        }
+    }
+
+    pub(super) fn open(&self, task: &Task, holder: &OwnedFd) -> std::result::Result<OwnedFd, Errno> {
+        let name = if task.path.is_empty() {
+            b"."
+        } else {
+            base_name(&task.path)
         };
-        self.cannot_enter(local, task, fd)
+        open_dir(holder.as_fd(), name)
+    }
+
+    /// What holds a folder went away under the look: the next one says what became of both.
+    fn lost(&self, local: &mut Local, task: &Task, error: Errno) -> Result<()> {
+        if is_shortage(error) {
+            return Err(EngineError::io("open a folder", error).with_path(&task.path));
+        }
+        local.problem(&task.path, ProblemKind::Vanished, NOT_SEEN);
+        Ok(())
     }
 
     fn visit_open(
         &self,
         local: &mut Local,
-        mut task: Task,
+        (mut task, holder): (Task, &Arc<OwnedFd>),
         (fd, stat): (Arc<OwnedFd>, StatKey),
         made: &mut Vec<Task>,
     ) -> Result<()> {
@@ -122,7 +97,7 @@ impl Scan<'_> {
             local.counters.dirs_read += 1;
             if let Err(error) = names.read(fd.as_fd()) {
                 local.names = names;
-                return self.cannot_enter(local, task, error);
+                return self.cannot_enter(local, (task, holder), error);
             }
         }
         if let Some(reason) = old.and_then(|old| old.reason()) {
@@ -163,6 +138,17 @@ impl Scan<'_> {
     ) -> Result<()> {
         self.count_entries(children.len() as u64)?;
         local.counters.entries += children.len() as u64;
+        self.known_names(local, here, children, made);
+        Ok(())
+    }
+
+    pub(super) fn known_names(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        children: &[NodeId],
+        made: &mut Vec<Task>,
+    ) {
         let mut gone = Vec::new();
         for child in children {
             if !self.known(local, here, (*child, None), made) {
@@ -170,7 +156,6 @@ impl Scan<'_> {
             }
         }
         self.confirm_gone(local, here, &gone);
-        Ok(())
     }
 
     /// Names of a folder that was read, against those that the index knows; both are sorted.
@@ -220,17 +205,13 @@ impl Scan<'_> {
                 self.vanished(local, here, *child);
             } else {
                 let path = self.path_below(here.path, *child);
-                local.problem(
-                    &path,
-                    ProblemKind::Vanished,
-                    "it could not be looked at; its last version stands",
-                );
+                local.problem(&path, ProblemKind::Vanished, NOT_SEEN);
             }
         }
     }
 
     /// The rules that hold below a folder.
-    fn enter_rules(&self, task: &Task, fd: BorrowedFd<'_>, names: Option<&Names>) -> Ctx {
+    pub(super) fn enter_rules(&self, task: &Task, fd: BorrowedFd<'_>, names: Option<&Names>) -> Ctx {
         let mut ctx = task.ctx.clone();
         ctx.inside = self.inside_of(&task.path, task.marks);
         let View::Renewed { old, present } = &self.view else {
@@ -303,23 +284,28 @@ impl Scan<'_> {
     }
 
     /// A folder that could not be opened: something else by now, gone, or closed to us.
-    fn cannot_enter(&self, local: &mut Local, task: Task, error: Errno) -> Result<()> {
-        let Some(parent) = &task.parent else {
+    fn cannot_enter(
+        &self,
+        local: &mut Local,
+        (task, holder): (Task, &Arc<OwnedFd>),
+        error: Errno,
+    ) -> Result<()> {
+        if task.path.is_empty() {
             return Err(EngineError::io("read the root", error));
-        };
-        if matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM) {
+        }
+        if is_shortage(error) {
             return Err(EngineError::io("open a folder", error).with_path(&task.path));
         }
-        let holder = crate::ignore::names::parent_of(&task.path).to_vec();
+        let folder = parent_of(&task.path).to_vec();
         let here = Here {
-            fd: parent.as_fd(),
-            shared: parent,
-            path: &holder,
+            fd: holder.as_fd(),
+            shared: holder,
+            path: &folder,
             dev: task.dev,
             ctx: task.ctx.clone(),
         };
         local.counters.stat_calls += 1;
-        match stat_bytes(parent.as_fd(), base_name(&task.path)) {
+        match stat_bytes(holder.as_fd(), base_name(&task.path)) {
             Ok(stat) if stat.kind == FileKind::Dir => {
                 local.closed.push(task.path.clone());
                 local.problem(&task.path, ProblemKind::UnreadableDir, error);

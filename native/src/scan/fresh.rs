@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use super::folder::{Here, Task};
+use super::place::{Here, Task};
 use super::rules::Newcomer;
 use super::set::Pending;
 use super::sys::stat_bytes;
@@ -154,12 +154,11 @@ impl Scan<'_> {
             ctx.entering = ctx.entering.or(Some(Reason::Ignored));
         }
         if stat.kind == FileKind::Dir && stat.dev == here.dev {
-            let parent = Some(here.shared.clone());
             let known = node.is_some_and(|node| self.index.entry(node).is_known());
             let task = Task {
                 node,
                 path,
-                parent,
+                base: here.base(),
                 dev: here.dev,
                 before: known.then(|| self.newcomer_before(here, &stat, (node, visible_now))),
                 marks,

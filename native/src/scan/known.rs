@@ -5,7 +5,7 @@
 
 use rustix::io::Errno;
 
-use super::folder::{Ctx, Here, Task};
+use super::place::{Ctx, Here, Task};
 use super::rules::{Again, is_from_rows, is_hidden};
 use super::set::Pending;
 use super::sys::stat_name;
@@ -51,7 +51,7 @@ impl Scan<'_> {
         let now = listed.unwrap_or(entry.stat.kind);
         // Rules can say one thing of a folder and another of a file: a verdict on the one is none on the other.
         let turned = (now == FileKind::Dir) != (entry.stat.kind == FileKind::Dir);
-        if (turned || self.asks(here, &entry)) && self.view_renews() && !entry.is(Reason::Git) {
+        if (turned || self.asks(&here.ctx, &entry)) && self.view_renews() && !entry.is(Reason::Git) {
             asked = true;
             let path = self.path_below(here.path, child);
             match self.judge_again(local, here, (&path, now), (&entry, turned)) {
@@ -82,7 +82,7 @@ impl Scan<'_> {
         Task {
             node: Some(child),
             path: self.path_below(here.path, child),
-            parent: Some(here.shared.clone()),
+            base: here.base(),
             dev: here.dev,
             before: None,
             marks,
@@ -153,11 +153,15 @@ impl Scan<'_> {
     }
 
     /// Under a trusted stat key there is nothing to do.
-    fn is_settled(&self, entry: &Entry, stat: &StatKey, dev: u64) -> bool {
+    pub(super) fn is_settled(&self, entry: &Entry, stat: &StatKey, dev: u64) -> bool {
         match entry.reason() {
             Some(Reason::Unstable | Reason::OutOfTime) => false,
             Some(Reason::TooLarge) => stat.size > self.limits.max_file_bytes,
             Some(Reason::Mount) => stat.dev != dev,
+            // A limit that was lowered counts from a boundary on.
+            None if entry.kind == kind::FILE => {
+                !self.view_renews() || stat.size <= self.limits.max_file_bytes
+            }
             _ => true,
         }
     }
@@ -274,11 +278,10 @@ impl Scan<'_> {
                 ..here.ctx.clone()
             };
             let node = Some(child);
-            let parent = Some(here.shared.clone());
             made.push(Task {
                 node,
                 path,
-                parent,
+                base: here.base(),
                 dev: here.dev,
                 before: Some(before),
                 marks,

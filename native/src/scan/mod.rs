@@ -1,22 +1,26 @@
 //! A look at the tree: what differs from the index, without reading a file.
 //!
-//! `walk` shares folders between threads, `folder` visits one, `known` and `fresh` take names that the index has and
-//! those that it lacks, `rules` judges new names and (at a boundary) asks again about known ones, `paths` looks at named
-//! paths only. What comes out is a [`ChangeSet`](set::ChangeSet); files whose bytes could differ are its suspects, and
-//! `ingest` reads them. The index is not moved here.
+//! `walk` shares folders between threads, `glance` tells that one is as it was, `folder` enters one (`place`: where it
+//! stands), `known` and `fresh` take names that the index has and those that it lacks, `rules` judges new names and (at a
+//! boundary) asks again about known ones, `paths` looks at named paths only. What comes out is a
+//! [`ChangeSet`](set::ChangeSet); files whose bytes could differ are its suspects, and `ingest` reads them. The index is
+//! not moved here.
 
 pub mod clock;
 mod folder;
 mod fresh;
+mod glance;
 mod known;
 pub mod moves;
 mod paths;
+mod place;
 mod renewal;
 mod rules;
 pub mod set;
 pub mod sys;
 mod walk;
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -83,6 +87,13 @@ pub struct Limits {
     pub max_entries: u64,
     /// A folder of ours, for the clock.
     pub scratch: PathBuf,
+    /// That look and read at once: [`cores`].
+    pub threads: usize,
+}
+
+/// As many threads as can run at once. Reads files: for the opening of a tree, not for each scan.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
 /// ScanOptions of `backend.ts`.
@@ -118,6 +129,8 @@ pub(crate) struct Scan<'a> {
     rehash: bool,
     /// Folders are looked at by their own entry, not entered.
     own_only: bool,
+    /// Folders with rules of their own at the last boundary.
+    ruled: HashSet<RelPath>,
     entries: AtomicU64,
     work: &'a Work,
 }
@@ -129,6 +142,7 @@ pub(crate) struct Local {
     problems: Vec<Problem>,
     counters: Counters,
     names: sys::Names,
+    lookup: glance::Lookup,
     /// Folders that could not be entered.
     closed: Vec<RelPath>,
     submodules: Vec<RelPath>,
@@ -202,6 +216,7 @@ impl<'a> Scan<'a> {
             root: against.root,
             limits: against.limits,
             index: against.index,
+            ruled: glance::ruled_folders(&view),
             view,
             git_keys: against.git_keys,
             hold: mode.hold,

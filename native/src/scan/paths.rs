@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::folder::{Ctx, Here};
+use super::place::{Ctx, Here};
 use super::sys::{Names, open_dir_beneath, stat_bytes, stat_open};
 use super::{Local, Scan};
 use crate::error::Result;

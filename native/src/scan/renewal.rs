@@ -42,17 +42,17 @@ pub(crate) fn renewal(
         keep_closed(&mut collected.entries, &old.snapshot, present, &gathered.closed);
     }
     let mut tracked = gathered.submodules;
-    let is_tracked = |path: &RelPath, entry: &Entry| match entry.stat.kind {
+    let is_tracked = |path: &[u8], entry: &Entry| match entry.stat.kind {
         _ if !entry.has(flag::DESPITE) => false,
         FileKind::Dir => old.as_ref().is_some_and(|old| old.is_submodule(path)),
         // Of an included file the mark doesn't say whether git has it, too.
         _ => !present.base.included(path, false) || present.tracks_name(path),
     };
-    for (path, node) in index.below(index.root()) {
-        if !pending.contains_key(&path) && is_tracked(&path, index.entry(node)) {
-            tracked.push(path);
+    index.each_below(index.root(), |path, node| {
+        if is_tracked(path, index.entry(node)) && !pending.contains_key(path) {
+            tracked.push(path.to_vec());
         }
-    }
+    });
     let found = |(path, pending): (&RelPath, &Pending)| {
         let entry = pending.entry.as_ref()?;
         is_tracked(path, entry).then(|| path.clone())

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::folder::Here;
+use super::place::{Ctx, Here};
 use super::{Local, Root, Scan};
 use crate::index::{Entry, flag};
 use crate::rules::{Context, Frozen, Inside, Look, Present, Sources, Verdict};
@@ -184,10 +184,10 @@ impl Scan<'_> {
     }
 
     /// Whether rules are to be asked again about a known name.
-    pub(super) fn asks(&self, here: &Here<'_>, entry: &Entry) -> bool {
-        here.ctx.changed
+    pub(super) fn asks(&self, ctx: &Ctx, entry: &Entry) -> bool {
+        ctx.changed
             || is_doubtful(entry)
-            || (here.ctx.git_changed && (entry.has(flag::DESPITE) || is_hidden(entry)))
+            || (ctx.git_changed && (entry.has(flag::DESPITE) || is_hidden(entry)))
     }
 
     /// Asks again about a known name.

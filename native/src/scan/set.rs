@@ -12,7 +12,7 @@ use super::rules::View;
 use crate::error::Result;
 use crate::ignore::GitKey;
 use crate::ignore::names::parent_of;
-use crate::index::{Entry, Index, Step, flag};
+use crate::index::{Entry, Index, Step, flag, kind};
 use crate::rules::Frozen;
 use crate::wire::{Change, FileKind, Problem, Reason, RelPath, Version, row_flag};
 
@@ -213,15 +213,20 @@ impl ChangeSet {
         read.map(step).collect()
     }
 
+    /// What the set says of a path stands.
+    fn is_settled(&self, path: &[u8]) -> bool {
+        self.pending.get(path).is_some_and(|pending| !pending.suspect)
+    }
+
     /// All versions of the tree with the set taken in, sorted by path bytes.
     pub fn versions(&self, index: &Index) -> Vec<(RelPath, Version)> {
-        let settled = |path: &RelPath| self.pending.get(path).is_some_and(|pending| !pending.suspect);
-        let mut out: Vec<(RelPath, Version)> = index
-            .below(index.root())
-            .into_iter()
-            .filter(|(path, node)| index.entry(*node).is_known() && !settled(path))
-            .map(|(path, node)| (path, index.version(node)))
-            .collect();
+        let mut out: Vec<(RelPath, Version)> =
+            Vec::with_capacity(index.known() as usize + self.pending.len());
+        index.each_below(index.root(), |path, node| {
+            if index.entry(node).is_known() && !self.is_settled(path) {
+                out.push((path.to_vec(), index.version(node)));
+            }
+        });
         let put = |(path, pending): (&RelPath, &Pending)| match pending.after() {
             Version::Absent => None,
             after => (!path.is_empty() && !pending.suspect).then(|| (path.clone(), after)),
@@ -234,21 +239,39 @@ impl ChangeSet {
     /// Known and not covered, with the set taken in, sorted; a reason, or none for special files. What is below a
     /// folder that left coverage is not listed beside it.
     pub fn uncovered(&self, index: &Index) -> Vec<(RelPath, Option<Reason>)> {
-        let mut out: Vec<(RelPath, Option<Reason>)> = Vec::new();
-        let mut hidden: Vec<RelPath> = Vec::new();
-        for (path, version) in self.versions(index) {
-            let reason = match version {
-                Version::Uncovered { reason, stat } => {
-                    if reason == Reason::Ignored && stat.kind == FileKind::Dir {
-                        hidden.push(path.clone());
-                    }
-                    Some(reason)
-                }
-                Version::Special { .. } => None,
-                _ => continue,
-            };
-            out.push((path, reason));
+        let mut found: Vec<(RelPath, Entry)> = Vec::new();
+        let mut see = |path: &[u8], entry: &Entry| {
+            if matches!(entry.kind, kind::UNCOVERED | kind::SPECIAL) {
+                found.push((path.to_vec(), *entry));
+            }
+        };
+        index.each_below(index.root(), |path, node| {
+            let entry = index.entry(node);
+            // Asked in this order: of most names nothing is to be looked up.
+            if matches!(entry.kind, kind::UNCOVERED | kind::SPECIAL) && !self.is_settled(path) {
+                see(path, entry);
+            }
+        });
+        for (path, pending) in &self.pending {
+            if let Some(entry) = pending
+                .entry
+                .as_ref()
+                .filter(|_| !path.is_empty() && !pending.suspect)
+            {
+                see(path, entry);
+            }
         }
+        found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let is_hidden_folder = |entry: &Entry| entry.is(Reason::Ignored) && entry.stat.kind == FileKind::Dir;
+        let hidden: Vec<RelPath> = found
+            .iter()
+            .filter(|(_, entry)| is_hidden_folder(entry))
+            .map(|(path, _)| path.clone())
+            .collect();
+        let mut out: Vec<(RelPath, Option<Reason>)> = found
+            .into_iter()
+            .map(|(path, entry)| (path, entry.reason()))
+            .collect();
         if !hidden.is_empty() {
             let below = |path: &RelPath| {
                 let mut rest = parent_of(path);

@@ -51,7 +51,12 @@ pub fn open_dir(folder: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
 
 /// Opens a folder of the tree by its path without following a link anywhere.
 pub fn open_dir_beneath(root: BorrowedFd<'_>, path: &[u8]) -> io::Result<OwnedFd> {
-    Ok(open_beneath(root, path, DIR_FLAGS)?)
+    Ok(open_below(root, path)?)
+}
+
+/// The same, with the system's own error.
+pub fn open_below(folder: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
+    open_beneath(folder, path, DIR_FLAGS)
 }
 
 /// Opens `path` below `root` without following a link anywhere; a mount on the way fails.

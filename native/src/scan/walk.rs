@@ -4,7 +4,7 @@
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use super::folder::Task;
+use super::place::Task;
 use super::{Local, Scan};
 use crate::error::{EngineError, Result};
 
@@ -21,13 +21,15 @@ struct State {
     tasks: Vec<Task>,
     /// Threads that are at work and may add tasks.
     busy: usize,
+    /// Threads that wait; to wake nobody is a system call all the same.
+    idle: usize,
     failed: Option<EngineError>,
     stop: bool,
 }
 
 /// Walks the whole tree.
 pub(super) fn run(scan: &Scan<'_>) -> Result<Vec<Local>> {
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let threads = scan.limits.threads;
     let state = State {
         tasks: vec![Task::root(scan)],
         ..State::default()
@@ -86,7 +88,7 @@ impl Shared {
                 state.failed.get_or_insert(error);
                 state.stop = true;
             }
-            if state.stop || state.busy == 0 || state.tasks.len() > 1 {
+            if state.idle > 0 && (state.stop || state.busy == 0 || state.tasks.len() > 1) {
                 self.wake.notify_all();
             }
         }
@@ -107,7 +109,9 @@ impl Shared {
                 state.busy += 1;
                 return true;
             }
+            state.idle += 1;
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher as _, RandomState};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,12 +13,12 @@ use std::sync::{MutexGuard, PoisonError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
-use super::codec::{RAW, ZSTD};
+use super::batch::Batch;
 use super::file::{Fault, Segment};
-use super::format::{FILE_HEADER, Location, RECORD_OVERHEAD, RecordHeader, file_header};
+use super::format::{FILE_HEADER, RECORD_HEADER, RECORD_OVERHEAD, RecordHeader, file_header};
 use super::owner::Owner;
-use super::{Put, SegmentStore, create_new, hex};
-use crate::error::{Code, EngineError, IoContext, Result};
+use super::{Put, SegmentStore, collision, create_new};
+use crate::error::{EngineError, IoContext, Result};
 use crate::wire::{Hash, check64};
 
 pub struct Own {
@@ -26,56 +27,52 @@ pub struct Own {
     length: u64,
 }
 
-/// What is to be appended: a record's header and its packed payload.
-pub struct Packed<'a> {
+/// A whole record in a buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct Packed {
     pub header: RecordHeader,
-    pub payload: &'a [u8],
+    /// Where it begins.
+    pub at: usize,
+}
+
+impl Packed {
+    pub fn bytes(&self) -> u64 {
+        self.header.stored + RECORD_OVERHEAD
+    }
+
+    /// Where its payload lies.
+    pub fn payload(&self) -> Range<usize> {
+        let from = self.at + RECORD_HEADER;
+        from..from + self.header.stored as usize
+    }
+}
+
+/// Puts a record behind those in `records`.
+pub fn push_record(records: &mut Vec<u8>, header: RecordHeader, payload: &[u8]) -> Packed {
+    let at = records.len();
+    records.reserve(payload.len() + RECORD_OVERHEAD as usize);
+    records.extend_from_slice(&header.encode());
+    records.extend_from_slice(payload);
+    records.extend_from_slice(&check64(payload).to_le_bytes());
+    Packed { header, at }
 }
 
 impl SegmentStore {
     /// Stores bytes, or finds them stored. Two contents of one name are an error of code [`Code::Collision`].
     pub fn put(&self, bytes: &[u8]) -> Result<Put> {
-        self.open_check()?;
-        let hash = self.hash(bytes);
-        self.unsettled().push(hash);
-        if self.is_stored(&hash, bytes)? {
-            return Ok(Put {
-                hash,
-                new: false,
-                stored: 0,
-            });
-        }
-        let packed = self.codec.pack(bytes).doing("compress a blob")?;
-        let (codec, payload) = packed.as_deref().map_or((RAW, bytes), |payload| (ZSTD, payload));
-        let stored = payload.len() as u64;
-        let header = RecordHeader {
-            codec,
-            raw: bytes.len() as u64,
-            stored,
-            hash,
-        };
-        let mut own = self.lock_own();
-        self.open_check()?;
-        // Another thread may have stored it while this one packed.
-        if own.as_ref().is_some_and(|own| own.segment.find(&hash).is_some())
-            && self.is_stored(&hash, bytes)?
-        {
-            return Ok(Put {
-                hash,
-                new: false,
-                stored: 0,
-            });
-        }
-        self.append(&mut own, &Packed { header, payload })?;
+        let mut batch = Batch::new(self);
+        let queued = batch.put(bytes)?;
+        batch.flush()?;
+        let stored = batch.stored(queued);
         Ok(Put {
-            hash,
-            new: true,
-            stored: stored + RECORD_OVERHEAD,
+            hash: queued.hash,
+            new: stored.is_some(),
+            stored: stored.unwrap_or(0),
         })
     }
 
     /// True where the store holds these very bytes. A damaged copy doesn't count: they are stored anew.
-    fn is_stored(&self, hash: &Hash, bytes: &[u8]) -> Result<bool> {
+    pub(super) fn is_stored(&self, hash: &Hash, bytes: &[u8]) -> Result<bool> {
         let mut moved = false;
         if self.holds(hash, bytes, &mut moved)? {
             return Ok(true);
@@ -98,13 +95,7 @@ impl SegmentStore {
                     segment.want(at);
                     return Ok(true);
                 }
-                Ok(_) => {
-                    let message = format!(
-                        "two contents have the name {}; the second was not stored",
-                        hex(hash)
-                    );
-                    return Err(EngineError::new(Code::Collision, message));
-                }
+                Ok(_) => return Err(collision(hash)),
                 Err(Fault::Gone) => *moved = true,
                 Err(Fault::Damaged(_)) => {}
                 Err(Fault::Io(error)) => return Err(self.fault(&segment.path, error)),
@@ -117,8 +108,12 @@ impl SegmentStore {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends a record to the own segment, which is made where there is none.
-    pub(super) fn append(&self, own: &mut Option<Own>, packed: &Packed<'_>) -> Result<()> {
+    /// Appends records to the own segment, which is made where there is none. `records` holds `packed`, in that order,
+    /// and nothing else.
+    pub(super) fn append(&self, own: &mut Option<Own>, records: &[u8], packed: &[Packed]) -> Result<()> {
+        if packed.is_empty() {
+            return Ok(());
+        }
         if own.is_none() {
             *own = Some(
                 self.make_own()
@@ -128,10 +123,10 @@ impl SegmentStore {
         let Some(open) = own.as_mut() else {
             unreachable!("made above")
         };
-        match open.write(packed) {
-            Ok(at) => {
-                open.segment.appended(packed.header.hash, at);
-                open.segment.want(at);
+        match open.file.write_all_at(records, open.length) {
+            Ok(()) => {
+                open.segment.appended(open.length, packed);
+                open.length += records.len() as u64;
                 Ok(())
             }
             Err(error) => {
@@ -264,21 +259,5 @@ impl Own {
                 Err(error) => return Err(error.into()),
             }
         }
-    }
-
-    /// One write of a whole record, at the end.
-    fn write(&mut self, packed: &Packed<'_>) -> io::Result<Location> {
-        let mut record = Vec::with_capacity(packed.payload.len() + RECORD_OVERHEAD as usize);
-        record.extend_from_slice(&packed.header.encode());
-        record.extend_from_slice(packed.payload);
-        record.extend_from_slice(&check64(packed.payload).to_le_bytes());
-        self.file.write_all_at(&record, self.length)?;
-        let at = Location {
-            offset: self.length,
-            raw: packed.header.raw,
-            stored: packed.header.stored,
-        };
-        self.length += record.len() as u64;
-        Ok(at)
     }
 }

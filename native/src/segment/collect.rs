@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::SegmentStore;
-use super::append::Packed;
+use super::append::push_record;
 use super::file::{Fault, Segment};
 use super::format::{FILE_HEADER, Location};
 use super::owner::Owner;
@@ -122,11 +122,9 @@ impl SegmentStore {
     fn copy(&self, segment: &Segment, hash: &Hash, at: Location) -> std::result::Result<u64, Fault> {
         self.read_at(segment, hash, at)?;
         let (header, payload) = segment.read(&self.files, hash, at)?;
-        let packed = Packed {
-            header,
-            payload: &payload,
-        };
-        let appended = self.append(&mut self.lock_own(), &packed);
+        let mut record = Vec::new();
+        let packed = push_record(&mut record, header, &payload);
+        let appended = self.append(&mut self.lock_own(), &record, &[packed]);
         appended
             .map_err(|error| Fault::Io(error.cause.unwrap_or_else(|| io::Error::other(error.message))))?;
         Ok(at.stored)

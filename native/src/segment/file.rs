@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use super::append::Packed;
 use super::format::{
     FILE_HEADER, Location, RECORD_HEADER, RECORD_OVERHEAD, RecordHeader, SortedIndex, is_file_header,
 };
@@ -181,12 +182,20 @@ impl Segment {
         tail.found.get(hash).copied().or_else(|| self.sorted.find(hash))
     }
 
-    /// Takes in a record that this store has just appended.
-    pub fn appended(&self, hash: Hash, at: Location) {
+    /// Takes in records that this store has just appended at `offset`. The next sync makes them durable.
+    pub fn appended(&self, offset: u64, records: &[Packed]) {
         let mut tail = self.tail.write().unwrap_or_else(PoisonError::into_inner);
-        tail.found.insert(hash, at);
-        tail.end = at.offset + at.stored + RECORD_OVERHEAD;
+        for Packed { header, at } in records {
+            let location = Location {
+                offset: offset + *at as u64,
+                raw: header.raw,
+                stored: header.stored,
+            };
+            tail.found.insert(header.hash, location);
+            tail.end = location.offset + header.stored + RECORD_OVERHEAD;
+        }
         tail.size = tail.end;
+        self.wanted.fetch_max(tail.end, Ordering::Relaxed);
     }
 
     /// Every record that is known, in any order.

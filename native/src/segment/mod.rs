@@ -1,12 +1,12 @@
 //! Blobs: bytes named by their hash, in append-only segment files (docs/formats.md, DESIGN §4.3).
 //!
 //! A store appends to a segment of its own and reads those of all processes, so writers never contend. The segment is
-//! made at the first new blob. A record goes out in one write; one that fails is cut off again. `put` is safe to call
+//! made at the first new blob. Records go out in whole; a write that fails is cut off again. `put` is safe to call
 //! from several threads: hashing and compression happen outside the lock. Nothing is durable before `sync`, which also
 //! covers what other writers have appended and not synced.
 //!
 //! Files: `format` bytes, `codec` compression, `file` one segment, `owner` who may append, `append` the own segment,
-//! `collect` gc, `verify` checks. Not covered: who may call `collect` when (the workspace's lock), what is live.
+//! `batch` what is on its way there, `collect` gc, `verify` checks. Not covered: who may call `collect` when (the workspace's lock), what is live.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -22,6 +22,7 @@ use crate::error::{Code, EngineError, IoContext, Result};
 use crate::wire::Hash;
 
 mod append;
+mod batch;
 mod codec;
 mod collect;
 mod file;
@@ -32,6 +33,7 @@ mod tests;
 mod verify;
 
 use append::Own;
+pub use batch::{Batch, Queued};
 use codec::Codec;
 pub use collect::Collected;
 use file::{Fault, OpenFiles, Segment};
@@ -301,6 +303,14 @@ impl SegmentStore {
             Ok(())
         }
     }
+}
+
+fn collision(hash: &Hash) -> EngineError {
+    let message = format!(
+        "two contents have the name {}; the second was not stored",
+        hex(hash)
+    );
+    EngineError::new(Code::Collision, message)
 }
 
 /// Lower-case hex of a hash or id.

@@ -1,6 +1,7 @@
 //! A tree from the outside: real folders, real stores.
 
 mod coverage;
+mod glances;
 mod kit;
 mod looks;
 mod racy;

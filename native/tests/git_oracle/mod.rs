@@ -72,6 +72,7 @@ pub fn open(case: &Case, data: &Path) -> Tree {
         max_file_bytes: 1 << 20,
         max_entries: 100_000,
         scratch: data.to_owned(),
+        threads: 2,
     };
     let options = Options {
         root: case.root.clone(),

@@ -91,6 +91,19 @@ export function sameStat(a: StatKey, b: StatKey): boolean {
   );
 }
 
+/** `sameStat(key, statKey(stat))`, without making a key. */
+export function isKeyOf(key: StatKey, stat: BigIntStats): boolean {
+  return (
+    key.ctimeNs === stat.ctimeNs &&
+    key.mtimeNs === stat.mtimeNs &&
+    key.ino === stat.ino &&
+    BigInt(key.size) === stat.size &&
+    key.dev === stat.dev &&
+    key.mode === (Number(stat.mode) & 0o777) &&
+    key.kind === kindOf(stat)
+  );
+}
+
 export function specialType(kind: FileKind): SpecialType | null {
   return kind === 'file' || kind === 'symlink' || kind === 'dir' ? null : kind;
 }

@@ -7,7 +7,7 @@
 import { chmodSync, closeSync, mkdirSync, openSync, readFileSync, unlinkSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { TakebackError } from '../../errors.ts';
-import { asRelPath, decodeName } from '../../rel-path.ts';
+import { asRelPath, decodeName, isBadPath } from '../../rel-path.ts';
 import type { RandomId, RelPath, Version } from '../../types.ts';
 import { Reader, readVersion, Writer, writeVersion } from '../../wire.ts';
 import { doing, errnoOf } from './faults.ts';
@@ -90,9 +90,17 @@ function decodeBegin(payload: Buffer): Journal {
   for (let i = 0; i < count; i++) {
     const path = asRelPath(reader.name());
     const expect = readVersion(reader);
-    entries.push({ path, expect, target: readVersion(reader), tempName: reader.name(), trashName: reader.name() });
+    const entry = { path, expect, target: readVersion(reader), tempName: reader.name(), trashName: reader.name() };
+    checkNames(entry);
+    entries.push(entry);
   }
   return { operationId, root, trash, durability, entries };
+}
+
+/** @throws {TakebackError} `ERR_STORE_CORRUPT`: recovery writes to these names, whoever wrote the journal */
+function checkNames({ path, tempName, trashName }: JournalEntry): void {
+  if ([tempName, trashName].some((name) => isBadPath(name) || name.includes('/')))
+    throw new TakebackError('ERR_STORE_CORRUPT', 'a journal holds a temp or trash name that is a path', { path });
 }
 
 function decodePrepared(payload: Buffer, into: Map<number, FolderId>): void {

@@ -5,15 +5,15 @@
  * Order: removals and type changes, deepest first; folders, top down; temp files, each synced; their inodes into the
  * journal; swaps; folder modes, deepest first; touched folders synced.
  */
-import { comparePaths } from '../../rel-path.ts';
-import type { RelPath } from '../../types.ts';
+import { comparePaths, isBadPath, touchesGit } from '../../rel-path.ts';
+import { ABSENT } from '../../types.ts';
 import { sameVersion } from '../../wire.ts';
 import type { ApplyEntry, ApplyOutcome } from '../backend.ts';
 import { doing, type WorkHooks } from './faults.ts';
 import { changeMode, putBack, type Spot, type Supply } from './guard.ts';
 import type { JournalFile } from './journal.ts';
 import type { Seen } from './observe.ts';
-import type { FolderId } from './resolve.ts';
+import { type FolderId, WalkError } from './resolve.ts';
 import { type DirVersion, type FileVersion, MAKING, type Steps } from './steps.ts';
 import { asStop, refusedFor, Stop } from './stop.ts';
 
@@ -33,12 +33,10 @@ export interface Job extends ApplyEntry {
   remade?: FolderId;
 }
 
-/** A name that no entry may have: it leads out of the tree, or into a repository. */
-function isForbidden(path: RelPath): boolean {
-  return path.split('/').some((part) => {
-    const folded = part.toLowerCase().replace(/[. ]+$/, '');
-    return part === '' || part === '.' || part === '..' || folded === '.git' || folded === 'git~1';
-  });
+/** A folder that is gone took a path that must exist with it. */
+function stopFor({ expect }: ApplyEntry, error: unknown): Stop {
+  const gone = error instanceof WalkError && error.errno === 'ENOENT';
+  return gone && expect.kind !== 'absent' ? refusedFor(ABSENT) : asStop(error);
 }
 
 function isModeOnly({ expect, target }: ApplyEntry): boolean {
@@ -112,7 +110,7 @@ export class Operation {
       try {
         step(job);
       } catch (error) {
-        job.stop = asStop(error);
+        job.stop = stopFor(job, error);
         this.#giveUp(job);
       }
       if (job.stop !== undefined || job.done)
@@ -140,7 +138,9 @@ export class Operation {
   /** Refuses what can't be done before anything is touched. */
   #admit(job: Job): void {
     const { path, expect, target } = job;
-    if (isForbidden(path)) throw new Stop('failed', 'unsupported', { detail: 'a path that is never written to' });
+    if (isBadPath(path))
+      throw new Stop('failed', 'walk-failed', { detail: 'the path has a part that no file can have' });
+    if (touchesGit(path)) throw new Stop('refused', 'uncovered', { detail: 'nothing is ever written to a .git' });
     if (target.kind === 'uncovered' || expect.kind === 'uncovered') throw new Stop('refused', 'uncovered');
     if (sameVersion(expect, target)) {
       const seen = this.#steps.lookAt(path);

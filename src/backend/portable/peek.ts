@@ -3,8 +3,8 @@
  * stat-ed only; FIFOs, sockets and devices are never opened. Whether somebody has a file open can't be told in Node.
  */
 import { lstatSync, readdirSync } from 'node:fs';
-import { decodeName } from '../../rel-path.ts';
-import type { RelPath, StatKey, Version } from '../../types.ts';
+import { decodeName, isBadPath, touchesGit } from '../../rel-path.ts';
+import { ABSENT, type RelPath, type StatKey, type Version } from '../../types.ts';
 import type { Peek } from '../backend.ts';
 import { checkCancelled, errnoOf, type WorkHooks } from './faults.ts';
 import type { Hand } from './guard.ts';
@@ -24,17 +24,13 @@ export function isSecretName(path: RelPath): boolean {
   return (name === '.env' || name.startsWith('.env.')) && !/\.(example|sample|template)$/.test(name);
 }
 
-function isGitPath(path: RelPath): boolean {
-  return path.split('/').some((name) => name.toLowerCase() === '.git');
-}
-
 function identityOf(stat: StatKey): StatKey {
   return { ...NO_STAT, kind: stat.kind, ino: stat.ino, dev: stat.dev };
 }
 
 /** What a look at the stat alone decides, or null where the bytes are to be read. */
 function byStat(hand: Hand, path: RelPath, { stat, isSecret }: { stat: StatKey; isSecret: boolean }): Version | null {
-  if (isGitPath(path)) return { kind: 'uncovered', reason: 'git', stat: identityOf(stat) };
+  if (touchesGit(path)) return { kind: 'uncovered', reason: 'git', stat: identityOf(stat) };
   if (stat.kind === 'dir' && stat.dev !== hand.walker.root.dev)
     return { kind: 'uncovered', reason: 'mount', stat: identityOf(stat) };
   if (stat.kind === 'file' && isSecret) return { kind: 'uncovered', reason: 'secret', stat };
@@ -111,6 +107,8 @@ function unseen(path: RelPath, error: unknown): Peek {
 export function peekAt(hand: Hand, paths: readonly RelPath[], { hooks, isSecret }: PeekOptions): Peek[] {
   return paths.map((path) => {
     checkCancelled(hooks);
+    // A damaged store may name what no file can be: it is nowhere, and nothing is looked at.
+    if (path !== '' && isBadPath(path)) return { path, version: ABSENT, ino: 0n, nlink: 0, openForWrite: null };
     let folder: Folder | undefined;
     try {
       folder = path === '' ? hand.walker.openRoot() : hand.walker.openParent(path);

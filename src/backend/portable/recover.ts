@@ -8,7 +8,7 @@
  *
  * What came out of a path is preferred to bytes from the store: it is the same inode, with its times and attributes.
  */
-import { comparePaths } from '../../rel-path.ts';
+import { comparePaths, touchesGit } from '../../rel-path.ts';
 import { ABSENT, type Version } from '../../types.ts';
 import { sameVersion } from '../../wire.ts';
 import type { RecoverOutcome } from '../backend.ts';
@@ -67,6 +67,8 @@ export class Recovery {
 
   run(): RecoverOutcome['paths'] {
     const deepestFirst = [...this.#tasks].reverse();
+    // An apply refused it, so there is nothing to end; a journal that says otherwise isn't believed.
+    for (const task of this.#tasks) if (touchesGit(task.path)) this.#foreign(task, 'nothing is ever written to a .git');
     this.#each(this.#tasks, (task) => this.#settleTemp(task));
     this.#each(deepestFirst, (task) => this.#remove(task));
     this.#each(this.#tasks, (task) => this.#makeDir(task));

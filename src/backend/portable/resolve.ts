@@ -11,7 +11,7 @@
  */
 import { closeSync, constants, fstatSync, fsyncSync, lstatSync, openSync, readFileSync } from 'node:fs';
 import { TakebackError } from '../../errors.ts';
-import { encodeName, parentOf } from '../../rel-path.ts';
+import { encodeName, isBadPath, parentOf } from '../../rel-path.ts';
 import type { RelPath } from '../../types.ts';
 import { errnoOf } from './faults.ts';
 
@@ -153,6 +153,8 @@ export class Walker {
 
   /** The folder at a path, `''` for the root. The caller closes it. */
   open(path: RelPath): Folder {
+    if (path !== '' && isBadPath(path))
+      throw new WalkError(path, 'EINVAL', `the path has a part that no file can have: ${path}`);
     let folder = this.openRoot();
     if (path === '') return folder;
     const parts = path.split('/');

@@ -134,7 +134,7 @@ export class ScanContext {
 
   /** Names that are never looked at. */
   skips(path: RelPath, name: string): boolean {
-    return this.settings.skip.has(path) || isTempName(name);
+    return isTempName(name) || this.settings.skip.has(path);
   }
 
   /** Stays covered though the rules hide it: held by the caller, written by a restore, or a folder that leads to such. */
@@ -152,7 +152,11 @@ export class ScanContext {
   }
 
   countEntry(): void {
-    this.entries++;
+    this.countEntries(1);
+  }
+
+  countEntries(count: number): void {
+    this.entries += count;
     if (this.entries > this.settings.maxEntries) {
       const remedy = 'Raise limits.maxEntries, or exclude folders.';
       throw new TakebackError(

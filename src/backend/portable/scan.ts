@@ -12,7 +12,7 @@ import type { BigIntStats } from 'node:fs';
 import { parentOf } from '../../rel-path.ts';
 import type { RelPath } from '../../types.ts';
 import { Classifier, type Entered, type Name, type Place, veilOf } from './classify.ts';
-import { joinPath, kindOf, sameStat, statKey } from './coverage.ts';
+import { isKeyOf, joinPath, kindOf, sameStat, statKey } from './coverage.ts';
 import { checkCancelled } from './faults.ts';
 import { EntryFlag, type Node } from './index.ts';
 import type { ScanContext } from './scan-context.ts';
@@ -132,19 +132,38 @@ export class Scanner {
     return this.#readNames(task);
   }
 
-  /** The names that the index has; null where one is gone, so that the folder has to be read. */
+  /**
+   * The names that the index has, without those that are plainly as they were; null where one is gone, so that the folder
+   * has to be read.
+   */
   #known({ path, node }: Task): Name[] | null {
+    const context = this.#context;
     const names: Name[] = [];
+    let unchanged = 0;
     for (const child of node?.children?.values() ?? []) {
-      if (this.#context.skips(joinPath(path, child.name), child.name)) continue;
+      const at = joinPath(path, child.name);
+      if (context.skips(at, child.name)) continue;
       const name: Name = { name: child.name, node: child, kind: null };
       if ((child.flags & EntryFlag.ignored) === 0) {
-        name.stat = this.#context.tryLstat(joinPath(path, child.name));
+        name.stat = context.tryLstat(at);
         if (name.stat === undefined) return null;
+        if (this.#isUnchangedFile(child, name.stat)) {
+          unchanged++;
+          continue;
+        }
       }
       names.push(name);
     }
+    context.files += unchanged;
+    context.countEntries(unchanged);
     return names;
+  }
+
+  /** Within a turn no rule is asked about a covered file: under a trusted key nothing is to be done. */
+  #isUnchangedFile({ version, flags, stat: known }: Node, stat: BigIntStats | 'unreadable'): boolean {
+    const { renew, settings } = this.#context;
+    if (renew || flags !== 0 || version.kind !== 'file' || known === null || stat === 'unreadable') return false;
+    return known.size <= settings.maxFileBytes && isKeyOf(known, stat);
   }
 
   #readNames({ path, node, stat }: Task): Names | null {

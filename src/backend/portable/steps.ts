@@ -3,7 +3,7 @@
  * names moved under guard, modes set, touched folders synced. Which step comes when is the callers' business.
  */
 import { closeSync, fstatSync, lstatSync } from 'node:fs';
-import { encodeName, parentOf } from '../../rel-path.ts';
+import { encodeName, parentOf, touchesGit } from '../../rel-path.ts';
 import { ABSENT, type RelPath, type Version } from '../../types.ts';
 import { sameVersion } from '../../wire.ts';
 import { errnoOf } from './faults.ts';
@@ -172,6 +172,7 @@ export class Steps {
 
   /** Clears a path's temp name: the inode (or symlink) of ours goes, anything else that came to stand there is kept. */
   clearTemp(path: RelPath, names: TempNames, ours: FolderId | Version | 'any'): void {
+    if (touchesGit(path)) return;
     let spot: Spot;
     try {
       spot = this.spot(path, names.tempName);

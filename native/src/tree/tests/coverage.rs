@@ -163,6 +163,24 @@ fn large_files_are_uncovered_until_the_limit_lets_them_in() {
 }
 
 #[test]
+fn a_limit_that_was_lowered_uncovers_at_the_next_boundary_what_no_write_touched() {
+    let mut kit = Kit::new();
+    kit.write("big", &"x".repeat(500));
+    kit.boundary();
+    kit.settle();
+    kit.tree = open(kit.folder.path(), &kit.store, |limits| {
+        limits.max_file_bytes = 499
+    });
+    kit.tree.load().unwrap();
+    assert!(kit.observe().is_empty(), "not within a turn");
+    let mode = fs::metadata(kit.root.join("big")).unwrap().permissions().mode() & 0o777;
+    assert_eq!(
+        kit.boundary(),
+        [format!("big: file {mode:o} 500 => (TooLarge) [8]")]
+    );
+}
+
+#[test]
 fn nested_git_folders_are_known_by_identity_and_the_roots_own_has_no_entry() {
     let mut kit = Kit::new().in_repository();
     kit.write("sub/.git/HEAD", "x");

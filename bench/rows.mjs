@@ -1,0 +1,222 @@
+/**
+ * What is measured: what a host waits for. Each row checks its answer; `against` are floors (`floor …`) and peers, which
+ * answer their milliseconds.
+ */
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { available, bytesBelow, check, TICK_MS } from './stage.mjs';
+
+/** Tries of what changes nothing: the least of them counts. */
+const REPEATS = 3;
+
+const withFloor = (stage, name, run) => (stage.floors === null ? {} : { [`floor ${name}`]: run });
+const withPeer = (stage, name, run) => (stage.peers === null ? {} : { [name]: run });
+
+function scanFloor(stage) {
+  return withFloor(stage, 'scan', () => stage.floors.run('scan').ms);
+}
+
+function shadow(stage) {
+  return withPeer(stage, 'shadow git', () => stage.peers.shadowCapture());
+}
+
+export function callRows(stage, session) {
+  let id = '';
+  const begin = async () => {
+    id = stage.nextId();
+    const answer = available(await session.beginCall(id));
+    check('files looked at', answer.scannedFiles, stage.tree.files);
+  };
+  const end = async () => {
+    check('changes', available(await session.endCall(id)).changes.length, 0);
+  };
+  return [
+    {
+      name: 'begin of a call',
+      least: REPEATS,
+      work: begin,
+      after: end,
+      against: { ...scanFloor(stage), ...withPeer(stage, 'git status', () => stage.peers.status()) },
+    },
+    { name: 'end of a call, nothing changed', least: REPEATS, before: begin, work: end, against: scanFloor(stage) },
+  ];
+}
+
+function capture(stage, session) {
+  return async () => {
+    const answer = available(await session.capture(stage.nextId()));
+    check('files looked at', answer.scannedFiles, stage.tree.files);
+    return answer;
+  };
+}
+
+function changedFloor(stage, { scans, files }) {
+  const options = ['--scans', `${scans}`, '--out', join(stage.scratch, 'appended')];
+  return withFloor(stage, 'changed', () => stage.floors.run('changed', { files: files(), options }).ms);
+}
+
+export function captureRows(stage, session) {
+  const take = capture(stage, session);
+  const changed = (count) => {
+    let names = [];
+    return {
+      name: `capture, ${count} changed`,
+      round: async () => {
+        names = await stage.edit(count);
+      },
+      work: async () => check('files stored', (await take()).storedFiles, count),
+      against: { ...changedFloor(stage, { scans: 1, files: () => names }), ...shadow(stage) },
+    };
+  };
+  return [
+    {
+      name: 'capture, nothing changed',
+      least: REPEATS,
+      work: take,
+      against: { ...scanFloor(stage), ...shadow(stage) },
+    },
+    changed(1),
+    changed(100),
+  ];
+}
+
+/** Begin and end of a call that changed 100 files; what the tool does in between is not timed. */
+export function bracketRow(stage, session) {
+  let names = [];
+  let spent = 0;
+  return {
+    name: 'begin and end of a call, 100 changed',
+    work: async () => {
+      const id = stage.nextId();
+      const began = performance.now();
+      available(await session.beginCall(id));
+      spent = performance.now() - began;
+      names = await stage.edit(100);
+      const ending = performance.now();
+      check('changes', available(await session.endCall(id)).changes.length, 100);
+      spent += performance.now() - ending;
+      return spent;
+    },
+    against: changedFloor(stage, { scans: 2, files: () => names }),
+  };
+}
+
+export function firstRow(stage) {
+  let at;
+  const dirs = [];
+  return {
+    name: 'first capture',
+    before: async () => {
+      at = await stage.open();
+      dirs.push(at.dataDir);
+    },
+    work: () => capture(stage, at.session)(),
+    after: () => at.workspace.close(),
+    against: {
+      ...withFloor(stage, 'capture', () => {
+        return stage.floors.run('capture', { options: ['--out', join(stage.scratch, 'appended')] }).ms;
+      }),
+      ...withPeer(stage, 'shadow git', () => stage.peers.shadowFirst()),
+    },
+    // Deleted at the end: a file system searches past inodes that were just freed, and would slow the next round down.
+    clean: () => {
+      for (const dir of dirs) rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+const MANY = 1_000;
+
+/** A turn that changed many files in one call, captured before. */
+async function changeMany(stage, session) {
+  available(await session.capture(stage.nextId()));
+  const boundary = `id-${stage.calls}`;
+  const call = stage.nextId();
+  available(await session.beginCall(call));
+  const names = await stage.edit(MANY);
+  check('files changed', available(await session.endCall(call)).changes.length, MANY);
+  return { names, boundary };
+}
+
+export function planRow(stage, session) {
+  let boundary = '';
+  return {
+    name: `plan of ${MANY} changed files`,
+    least: REPEATS,
+    start: async () => {
+      ({ boundary } = await changeMany(stage, session));
+    },
+    work: async () => check('entries', available(await session.plan(boundary)).entries.length, MANY),
+    against: scanFloor(stage),
+  };
+}
+
+export function undoRow(stage, session) {
+  let names = [];
+  return {
+    name: `undo of ${MANY} files`,
+    round: async () => {
+      ({ names } = await changeMany(stage, session));
+    },
+    work: async () => check('files restored', available(await session.undo()).receipt.restored.length, MANY),
+    against: {
+      ...withFloor(stage, 'restore', () => stage.floors.run('restore', { files: names }).ms),
+      ...withPeer(stage, 'git checkout', () => stage.peers.checkout()),
+    },
+  };
+}
+
+/** Bytes of the store: not timed, and the same at each run. */
+export async function storeSizes(stage) {
+  const { workspace, session, dataDir } = await stage.open();
+  try {
+    const take = capture(stage, session);
+    await take();
+    const first = bytesBelow(dataDir);
+    await take();
+    const again = bytesBelow(dataDir);
+    const edited = await stage.edit(100);
+    await take();
+    const changed = bytesBelow(dataDir);
+    const options = ['--out', join(stage.scratch, 'appended')];
+    const floor = stage.floors === null ? null : stage.floors.run('capture', { options }).bytes;
+    const frames = stage.floors === null ? null : stage.floors.run('changed', { files: edited, options }).bytes;
+    return {
+      firstBytes: first,
+      firstFloorBytes: floor,
+      nothingBytes: again - first,
+      changedBytes: changed - again,
+      changedFloorBytes: frames,
+    };
+  } finally {
+    await workspace.close();
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+}
+
+/** The longest that one call held the JS thread, milliseconds, by a timer that should come each millisecond. */
+export async function longestBlock(stage, session) {
+  let longest = 0;
+  let last = performance.now();
+  let on = true;
+  const tick = () => {
+    const now = performance.now();
+    longest = Math.max(longest, now - last);
+    last = now;
+    if (on) setImmediate(tick);
+  };
+  await pause(TICK_MS);
+  last = performance.now();
+  setImmediate(tick);
+  const held = [];
+  for (let i = 0; i < 15; i += 1) {
+    longest = 0;
+    const id = stage.nextId();
+    available(await session.beginCall(id));
+    available(await session.endCall(id));
+    held.push(longest);
+  }
+  on = false;
+  return held;
+}

@@ -7,7 +7,7 @@
  */
 import type { ApplyEntry, Peek } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
-import { comparePaths, isWithin } from '../rel-path.ts';
+import { comparePaths, isWithin, parentOf } from '../rel-path.ts';
 import { ABSENT, type PlanEntry, type RelPath, type Row, type UncoveredPath } from '../types.ts';
 import { Writer, writeVersion } from '../wire.ts';
 import { factsByPath, type PathFacts } from './facts.ts';
@@ -15,7 +15,7 @@ import { type Draft, type Drafts, foldersOf, isWrite, settleFolders } from './fo
 import { decide, type GuardOptions, wantsMerge } from './guard.ts';
 import type { Move } from './moves.ts';
 import type { MergeNeed, ModelEntry, ModelPlan, RedoInput, RestoreInput, Run } from './types.ts';
-import { describeChange, foldersAbove, hashText } from './version.ts';
+import { describeChange, hashText } from './version.ts';
 
 /** The paths that a plan of these rows must know on disk: owed ones, named ones, and the folders above them. */
 export function peekPaths(input: Pick<RestoreInput, 'rows' | 'window' | 'paths'>): RelPath[] {
@@ -29,8 +29,9 @@ export function redoPeekPaths(taken: RedoInput['taken']): RelPath[] {
 }
 
 function withFolders(paths: readonly RelPath[]): RelPath[] {
-  const all = new Set(paths.flatMap((path) => [path, ...foldersAbove(path)]));
-  all.delete('' as RelPath);
+  const all = new Set<RelPath>();
+  // What is in the set has all folders above it there.
+  for (const path of paths) for (let at = path; at !== '' && !all.has(at); at = parentOf(at)) all.add(at);
   return [...all].sort(comparePaths);
 }
 

@@ -308,7 +308,14 @@ describe('apply: what can not be done is said, and the disk stays', () => {
     const outcomes = bench.apply(
       names.map((path) => ({ path: path as RelPath, expect: ABSENT, target: bench.file('x') })),
     );
-    expect(outcomes.map(({ reason }) => reason)).toEqual(names.map(() => 'unsupported'));
+    expect(Object.fromEntries(outcomes.map(({ path, reason }) => [path, reason]))).toEqual({
+      '.git/config': 'uncovered',
+      '.git/hooks': 'uncovered',
+      'sub/.GIT/x': 'uncovered',
+      'sub/.git': 'uncovered',
+      '../x': 'walk-failed',
+      'a/../../x': 'walk-failed',
+    });
     expect(bench.snapshot()).toEqual({
       '.git': 'dir 755',
       '.git/config': 'file 644 c',

@@ -120,6 +120,9 @@ pub fn check(at: At<'_>, entry: &ApplyEntry, store: &SegmentStore) -> Result<Loo
     Ok(look)
 }
 
+/// The note of a path whose temp file nobody can take away, as in an append-only folder.
+const TEMP_LEFT: &str = "a temp file was left";
+
 /// Puts the temp of `item` at its path and judges what came out. On a stop the path holds what it held, or what
 /// somebody put there since, and the temp is gone.
 pub fn swap_in(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(), Stop> {
@@ -129,7 +132,9 @@ pub fn swap_in(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Resul
     };
     match put {
         Err(stop) => {
-            discard_temp(parent.dir.as_fd(), item);
+            if !discard_temp(parent.dir.as_fd(), item) {
+                item.note(TEMP_LEFT);
+            }
             Err(stop)
         }
         Ok(swapped) => {
@@ -292,7 +297,7 @@ pub fn swap_back(context: &Context<'_>, parent: &Parent, item: &mut Item) {
         None => {}
     }
     if !drop_temp(context, dir, item) {
-        item.note("a temp file was left");
+        item.note(TEMP_LEFT);
     }
 }
 

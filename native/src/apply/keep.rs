@@ -19,12 +19,11 @@ use crate::wire::{StatKey, Version};
 const SETTLED_NS: i64 = 2_500_000_000;
 
 /// Unlinks a temp that never was at its path: nobody but us can have written to it.
-pub fn discard_temp(dir: BorrowedFd<'_>, item: &Item) {
-    if let Ok(Some(stat)) = leaf::stat(dir, &item.temp)
-        && item.prepared == Some(FileId::of(&stat))
-    {
-        // One that can't be unlinked stays under a name that no scan looks at; `finish` and recovery try again.
-        let _stays = leaf::unlink(dir, &item.temp);
+/// False where it can't be unlinked: it stays under a name that no scan looks at; `finish` and recovery try again.
+pub fn discard_temp(dir: BorrowedFd<'_>, item: &Item) -> bool {
+    match leaf::stat(dir, &item.temp) {
+        Ok(Some(stat)) if item.prepared == Some(FileId::of(&stat)) => leaf::unlink(dir, &item.temp).is_ok(),
+        _ => true,
     }
 }
 

@@ -239,7 +239,9 @@ fn act_on(context: &Context<'_>, parent: &Arc<Parent>, item: &mut Item) -> std::
         Act::Verify => verify(context, parent, item),
         act if act.swaps() => {
             let rechecked = temps::recheck(context, parent, item);
-            rechecked.inspect_err(|_| keep::discard_temp(parent.dir.as_fd(), item))?;
+            rechecked.inspect_err(|_| {
+                keep::discard_temp(parent.dir.as_fd(), item);
+            })?;
             guard::swap_in(context, parent, item)?;
             item.parent = Some(parent.clone());
             Ok(())

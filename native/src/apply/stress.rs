@@ -150,8 +150,9 @@ fn guarded(kit: &Kit, task: Task, trash: &Trash<'_>, round: usize) -> Result<(),
     }
     let parent = kit.hands.root.parent(b"f").unwrap();
     temps::prepare(&context, &parent, &mut item, false)?;
-    temps::recheck(&context, &parent, &item)
-        .inspect_err(|_| keep::discard_temp(parent.dir.as_fd(), &item))?;
+    temps::recheck(&context, &parent, &item).inspect_err(|_| {
+        keep::discard_temp(parent.dir.as_fd(), &item);
+    })?;
     guard::swap_in(&context, &parent, &mut item)?;
     guard::pause_since(Instant::now());
     guard::second_look(&context, &parent, &mut item)

@@ -37,7 +37,9 @@ pub fn prepare(context: &Context<'_>, parent: &Parent, item: &mut Item, sync: bo
         _ => Ok(()),
     };
     let made = made.and_then(|()| remember(parent, item));
-    made.inspect_err(|_| discard_temp(dir, item))
+    made.inspect_err(|_| {
+        discard_temp(dir, item);
+    })
 }
 
 /// A file's identity is known from its descriptor; a symlink has none.

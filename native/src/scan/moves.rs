@@ -19,9 +19,11 @@ use crate::wire::{FileKind, RelPath, StatKey, Version, row_flag};
 /// A path of before, and where its file is now.
 pub type Move = (RelPath, RelPath);
 
+type Identity = (u64, u64, FileKind);
+
 /// The moves of a set, by new path. Looks at the disk for few paths: those whose number was at a path that is gone.
 pub fn moves(set: &ChangeSet, index: &Index, root: BorrowedFd<'_>) -> Vec<Move> {
-    let mut gone: HashMap<(u64, u64, FileKind), Vec<(&RelPath, &Entry)>> = HashMap::new();
+    let mut gone: HashMap<Identity, Vec<(&RelPath, &Entry)>> = HashMap::new();
     for (path, pending) in changed(set) {
         let Some(node) = index.find(path) else { continue };
         let entry = index.entry(node);
@@ -63,7 +65,7 @@ fn may_move(version: &Version) -> bool {
     matches!(version, Version::File { .. } | Version::Symlink { .. })
 }
 
-fn identity(stat: &StatKey) -> (u64, u64, FileKind) {
+fn identity(stat: &StatKey) -> Identity {
     (stat.dev, stat.ino, stat.kind)
 }
 

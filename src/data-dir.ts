@@ -1,12 +1,12 @@
 /**
- * Where the store lies when the caller names no folder, and the folder of one workspace inside it.
+ * Where the store lies when the caller names no folder, the folder of one workspace inside it, and how such folders are made.
  *
- * Owns names only: makes nothing, reads nothing but the environment that it is given. The layout below a data directory
- * is docs/formats.md's.
+ * Reads nothing but the environment that it is given. The layout below a data directory is docs/formats.md's.
  */
 import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { isAbsolute, join } from 'node:path';
+import { dirname, isAbsolute, join } from 'node:path';
 import { encodeName } from './rel-path.ts';
 
 /** What the default depends on; a seam for tests. */
@@ -41,4 +41,22 @@ export function workspaceKey(realRoot: string): string {
 /** Folder of one workspace's timeline, index, segments, journal and trash. */
 export function workspaceDir(dataDir: string, realRoot: string): string {
   return join(dataDir, 'workspaces', workspaceKey(realRoot));
+}
+
+/**
+ * Makes a folder (0700) and those above it that are missing. Node's own recursive mkdir never ends where a file system says
+ * ENOENT of a name below a folder that is there, as procfs and automounts do.
+ *
+ * @throws what the file system says of the first folder that can't be made
+ */
+export function makeFolders(path: string): void {
+  const missing: string[] = [];
+  for (let at = path; !existsSync(at) && dirname(at) !== at; at = dirname(at)) missing.push(at);
+  for (const folder of missing.reverse()) {
+    try {
+      mkdirSync(folder, 0o700);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    }
+  }
 }

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
+import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { defaultDataDir, workspaceDir, workspaceKey } from '../src/data-dir.ts';
+import { defaultDataDir, makeFolders, workspaceDir, workspaceKey } from '../src/data-dir.ts';
 
 test.each([
   ['linux', {}, '/home/u/.local/state/takeback'],
@@ -26,4 +28,22 @@ test('the folder of a workspace is keyed by the bytes of its real path', () => {
   const key = createHash('sha256').update(bytes).digest('hex').slice(0, 32);
   expect(workspaceKey('/caf\udce9')).toBe(key);
   expect(workspaceDir('/data', '/caf\udce9')).toBe(join('/data', 'workspaces', key));
+});
+
+test('folders are made for their owner alone, and those that are there stay', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'takeback-folders-'));
+  try {
+    makeFolders(join(folder, 'a/b'));
+    makeFolders(join(folder, 'a/b'));
+    expect(['a', 'a/b'].map((name) => statSync(join(folder, name)).mode & 0o777)).toEqual([0o700, 0o700]);
+    writeFileSync(join(folder, 'file'), '');
+    expect(() => makeFolders(join(folder, 'file/c'))).toThrow(/ENOTDIR/);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+// Other systems have no file system at hand that answers so.
+test.skipIf(!existsSync('/proc/self'))('where a file system takes no folders, making one ends', () => {
+  expect(() => makeFolders('/proc/takeback-test/data')).toThrow(/ENOENT/);
 });

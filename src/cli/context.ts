@@ -115,6 +115,7 @@ export class Context {
    */
   async session(purpose: 'read' | 'record', unnamed: 'newest' | 'default' = 'default'): Promise<Session> {
     const workspace = await this.workspace(purpose);
+    if (purpose === 'read' && this.options.session !== undefined) await needSession(workspace, this.options.session);
     const { session = await this.#unnamed(workspace, unnamed), onConflict } = this.options;
     return workspace.session({ threadId: session, ...(onConflict === undefined ? {} : { onConflict }) });
   }
@@ -155,6 +156,18 @@ export class Context {
   async close(): Promise<void> {
     await (await this.#opening)?.close();
   }
+}
+
+/** A session that was named must be one: a name with a slip is not a session without turns. */
+export async function needSession(workspace: Workspace, threadId: string): Promise<SessionInfo> {
+  const { sessions } = need(await workspace.sessions());
+  const found = sessions.find((session) => session.threadId === threadId && session.tenantId === undefined);
+  if (found !== undefined) return found;
+  throw new NotAvailable({
+    available: false,
+    reason: 'no-checkpoint',
+    detail: `There is no session ${oneLine(threadId)} here: \`takeback sessions\` lists those that are.`,
+  });
 }
 
 function hostDataDir(host: Host): string {

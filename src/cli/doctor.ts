@@ -2,9 +2,10 @@
  * `doctor`: which backend runs here and why, what the file system can do, where the store is, whether hooks are installed and
  * what they could not record, and what is wrong, with remedies. Leaves nothing behind: a root that was never recorded is looked at with a store that is removed again.
  */
-import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
 import type { Capabilities } from '../api.ts';
+import { makeFolders } from '../data-dir.ts';
 import type { Context } from './context.ts';
 import { type HookProblem, PROBLEMS_FILE, readProblems } from './hook/problems.ts';
 import { Exit } from './host.ts';
@@ -112,7 +113,7 @@ interface HookFacts {
 
 /** A folder for the look at a root that has no timeline: beside the real ones, so on the same device. */
 function scratchDataDir(dataDir: string): string {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  makeFolders(dataDir);
   return mkdtempSync(join(dataDir, 'doctor-'));
 }
 
@@ -125,7 +126,8 @@ async function look(context: Context, dataDir: string): Promise<Look> {
   const workspace = await context.tryWorkspace(dataDir);
   const answer = await workspace.capabilities();
   if (!answer.available) {
-    const remedy = REMEDIES[answer.reason] ?? 'See the sentence above.';
+    const remedy =
+      REMEDIES[answer.reason] ?? 'Do what the sentence above asks for; LIMITS.md tells what is not supported.';
     return {
       capabilities: undefined,
       findings: [{ level: 'error', problem: `${answer.detail} (${answer.reason})`, remedy }],

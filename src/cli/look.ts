@@ -244,12 +244,17 @@ export async function diff(context: Context, from: string | undefined, to: strin
   return Exit.done;
 }
 
-/** The position of a boundary; what is no boundary of the session is taken for a position. */
+/** The position of a boundary; what is no boundary of the session must have the form of a position. */
 async function positionOf(session: Session, id: string): Promise<string> {
   for await (const boundary of boundaries(session)) {
     if (boundary.boundaryId === id) return boundary.position;
   }
-  return id;
+  if (/^tb1-/.test(id)) return id;
+  throw new NotAvailable({
+    available: false,
+    reason: 'unknown-boundary',
+    detail: `the session has no boundary of that id, and it is no position: ${JSON.stringify(id)}`,
+  });
 }
 
 /** `export boundary dir`: the covered tree as of a boundary (or position), into an empty folder outside the root. */

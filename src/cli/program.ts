@@ -18,7 +18,10 @@ function atLeastOne(text: string): number {
 const COMMON = (): Option[] => [
   new Option('--root <dir>', 'root of the workspace (default: the nearest recorded folder, else the current one)'),
   new Option('--data-dir <dir>', 'where the store is (default: takeback in the state folder of the system)'),
-  new Option('--session <id>', 'session whose turns are meant (default: "default")'),
+  new Option(
+    '--session <id>',
+    'session whose turns are meant (default: that of the newest turn; to record, "default")',
+  ),
   new Option('--backend <kind>', 'backend (also TAKEBACK_BACKEND)').choices(['auto', 'native', 'portable']),
   new Option('--json', 'one JSON object on standard output, nothing else'),
 ];

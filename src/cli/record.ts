@@ -137,6 +137,13 @@ function passSignals(child: ChildProcess, fromTerminal: boolean): () => void {
   };
 }
 
+function startFault(program: string, { code, message }: NodeJS.ErrnoException): string {
+  const name = oneLine(program);
+  if (code === 'ENOENT') return `there is no command ${name}`;
+  if (code === 'EACCES') return `${name} may not be executed`;
+  return `${name}: ${message}`;
+}
+
 function spawnCommand(context: Context, [program = '', ...args]: readonly string[]): Promise<Ending> {
   return new Promise((done) => {
     const child = spawn(program, args, {
@@ -146,7 +153,7 @@ function spawnCommand(context: Context, [program = '', ...args]: readonly string
     const release = passSignals(child, process.stdin.isTTY === true);
     child.once('error', (fault: NodeJS.ErrnoException) => {
       release();
-      done({ code: fault.code === 'ENOENT' ? 127 : 126, fault: `${oneLine(program)}: ${fault.message}` });
+      done({ code: fault.code === 'ENOENT' ? 127 : 126, fault: startFault(program, fault) });
     });
     child.once('exit', (code, signal) => {
       release();

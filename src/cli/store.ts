@@ -2,7 +2,7 @@
  * Commands about the store: `sessions`, `drop`, `gc`, `verify`, `stats`, `recover`.
  */
 import type { RecoveredOperation } from '../api.ts';
-import { type Context, need } from './context.ts';
+import { type Context, need, needSession } from './context.ts';
 import { Exit } from './host.ts';
 import { count, localTime, oneLine, printable, size, table } from './text.ts';
 
@@ -30,15 +30,10 @@ export async function drop(context: Context): Promise<number> {
   const { screen, options, host } = context;
   const session = await context.session('read');
   const name = oneLine(session.threadId);
-  const known = need(await (await context.workspace('read')).sessions()).sessions;
-  const found = known.find((info) => info.threadId === session.threadId && info.tenantId === undefined);
+  const found = await needSession(await context.workspace('read'), session.threadId);
   if (options.dryRun === true) {
-    screen.object({ available: true, dryRun: true, session: found ?? null });
-    screen.line(
-      found === undefined
-        ? `There is no session ${name}.`
-        : `Would forget session ${name} with ${count(found.boundaries, 'boundary', 'boundaries')}.`,
-    );
+    screen.object({ available: true, dryRun: true, session: found });
+    screen.line(`Would forget session ${name} with ${count(found.boundaries, 'boundary', 'boundaries')}.`);
     return Exit.done;
   }
   const ask = host.interactive && options.yes !== true && options.json !== true;

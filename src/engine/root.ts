@@ -3,10 +3,10 @@
  * was opened. Reads only, but for making the data directory. Imports `errors`, `types`, `rel-path`.
  */
 import { statSync } from 'node:fs';
-import { access, constants, mkdir, realpath, stat, statfs } from 'node:fs/promises';
+import { access, constants, realpath, stat, statfs } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join, parse, relative, resolve, sep } from 'node:path';
-import { workspaceDir } from '../data-dir.ts';
+import { makeFolders, workspaceDir } from '../data-dir.ts';
 import { TakebackError } from '../errors.ts';
 import { decodeName, encodeName } from '../rel-path.ts';
 import type { RootIdentity } from '../timeline/timeline.ts';
@@ -111,11 +111,10 @@ export async function layOut(root: string, dataDir: string): Promise<Layout> {
   }
   await refuseHolder(root, dataDir);
   try {
-    await mkdir(dataDir, { recursive: true, mode: 0o700 });
+    makeFolders(dataDir);
     const real = await realpath(dataDir);
     const home = workspaceDir(real, root);
-    for (const name of ['segments', 'journal', 'trash', 'scratch'])
-      await mkdir(join(home, name), { recursive: true, mode: 0o700 });
+    for (const name of ['segments', 'journal', 'trash', 'scratch']) makeFolders(join(home, name));
     await access(home, constants.W_OK);
     const type = (await statfs(real)).type >>> 0;
     const below = relative(root, real);

@@ -6,10 +6,10 @@
  *
  * Not covered: two SQLite libraries on one file in one process (both backends at once): their locks undo each other.
  */
-import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { BackendKind, SqlDriver, SqlRow } from '../backend/backend.ts';
 import { openBackend } from '../backend/open.ts';
+import { makeFolders } from '../data-dir.ts';
 import { TakebackError } from '../errors.ts';
 import { newerStore, setJournalMode } from '../timeline/store.ts';
 import { storedUserVersion } from '../timeline/store-version.ts';
@@ -169,7 +169,7 @@ export class SessionStore {
 /** Makes the folders, and tells the version of the file in them; 0 where there is none. */
 async function reach(file: string): Promise<number> {
   try {
-    await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+    makeFolders(dirname(file));
     return await storedUserVersion(file);
   } catch (error) {
     throw new TakebackError('ERR_IO', `can't open ${file}: ${(error as Error).message}`, { cause: error });

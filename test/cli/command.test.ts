@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { TakebackError } from '../../src/errors.ts';
-import { boundary, change, entry, HUNKS, history, planOfHunks, takeback } from './fake.ts';
+import { boundary, change, entry, HUNKS, history, planOfHunks, sessionInfo, takeback } from './fake.ts';
 
 const names = (calls: readonly (readonly [string, ...unknown[]])[]): string[] => calls.map(([name]) => name);
 
@@ -157,7 +157,7 @@ describe('run', () => {
   test('a command that does not exist gives 127', async () => {
     const run = await takeback(['run', '--', 'no-such-command-of-takeback']);
     expect(run.code).toBe(127);
-    expect(run.stderr).toContain('the command did not start');
+    expect(run.stderr).toContain('the command did not start: there is no command no-such-command-of-takeback\n');
   });
 
   test('nothing runs where nothing can be recorded', async () => {
@@ -246,14 +246,11 @@ describe('undo, redo, restore', () => {
     ['drop'],
     ...ones,
   ])('%s --dry-run changes nothing', async (...argv) => {
-    const answers = {
-      workspace: { sessions: async () => ({ available: true as const, sessions: [] }) },
-    };
-    const run = await takeback([...argv, '--dry-run', '--json'], { answers });
+    const run = await takeback([...argv, '--dry-run', '--json']);
     expect(run.code).toBe(0);
     expect(done(run.calls)).toEqual([]);
     expect(JSON.parse(run.stdout)).toMatchObject({ available: true });
-    const said = await takeback([...argv, '--dry-run'], { answers, interactive: true });
+    const said = await takeback([...argv, '--dry-run'], { interactive: true });
     expect([said.code, said.questions]).toEqual([0, []]);
     expect(done(said.calls)).toEqual([]);
   });
@@ -339,7 +336,9 @@ describe('undo, redo, restore', () => {
   });
 
   test('the policy is the session’s', async () => {
-    const run = await takeback(['undo', '--on-conflict', 'overwrite', '--session', 's']);
+    const run = await takeback(['undo', '--on-conflict', 'overwrite', '--session', 's'], {
+      answers: { workspace: { sessions: async () => ({ available: true, sessions: [sessionInfo('s')] }) } },
+    });
     expect(run.calls[0]).toEqual(['session', { threadId: 's', onConflict: 'overwrite' }]);
   });
 });
@@ -512,9 +511,34 @@ describe('the store', () => {
     const run = await takeback(['drop'], {
       interactive: true,
       confirm: false,
+    });
+    expect(run.code).toBe(1);
+    expect(run.questions).toEqual(['Forget session default? Its turns can then not be undone any more.']);
+    expect(names(run.calls)).not.toContain('drop');
+  });
+
+  test.each([['undo'], ['log'], ['drop'], ['begin']])('%s of a session that is none is no success', async (command) => {
+    const run = await takeback([command, '--session', 'defualt'], {
       answers: { workspace: { sessions: async () => ({ available: true, sessions: [] }) } },
     });
     expect(run.code).toBe(1);
-    expect(names(run.calls)).not.toContain('drop');
+    expect(run.stderr).toBe(
+      'takeback: There is no session defualt here: `takeback sessions` lists those that are. (no-checkpoint)\n' +
+        'Start with `takeback run -- COMMAND` or `takeback capture`.\n',
+    );
+    expect(names(run.calls).filter((name) => name !== 'sessions')).toEqual(['close']);
+  });
+
+  test.each([
+    ['diff', 'b9'],
+    ['diff', 'b1', 'b9'],
+    ['export', 'b9', 'files'],
+  ])('%s names what is neither a boundary nor a position', async (...argv) => {
+    const run = await takeback(argv);
+    expect(run.code).toBe(1);
+    expect(run.stderr).toBe(
+      'takeback: the session has no boundary of that id, and it is no position: "b9" (unknown-boundary)\n' +
+        '`takeback log` lists the boundaries, `takeback log --calls` the calls too.\n',
+    );
   });
 });

@@ -5,7 +5,7 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { HistoryResult, Session, TimelineItem, Workspace } from '../../src/api.ts';
+import type { HistoryResult, Session, SessionInfo, TimelineItem, Workspace } from '../../src/api.ts';
 import type { Host } from '../../src/cli/host.ts';
 import { main } from '../../src/cli/program.ts';
 import { workspaceDir } from '../../src/data-dir.ts';
@@ -61,6 +61,10 @@ export function boundary(
     undone,
     reverted,
   };
+}
+
+export function sessionInfo(threadId: string): SessionInfo {
+  return { threadId, createdAt: 1, boundaries: 2, openCalls: 0 };
 }
 
 type Answers = { [K in keyof Session]?: Session[K] } & { workspace?: Partial<Workspace> };
@@ -245,7 +249,7 @@ function fakeWorkspace(root: string, dataDir: string, answers: Answers, calls: [
       noted('session', [options]);
       return session(options);
     },
-    sessions: async () => ({ available: true, sessions: [] }),
+    sessions: async () => ({ available: true, sessions: [sessionInfo('default')] }),
     close: async () => noted('close', []),
     ...methods.workspace,
   } as unknown as Workspace;

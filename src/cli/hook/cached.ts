@@ -76,11 +76,11 @@ const script = new vm.Script(
     ...(cachedData === undefined ? {} : { cachedData }),
   },
 );
-const loaded = { exports: {} as { shared: Shared } };
+const loaded = { exports: {} as { shared?: Shared } };
 if (cachedData === undefined || script.cachedDataRejected === true) {
   process.on('exit', () => {
     // V8 compiles a function when it is first called: the begin of a call has most of what hooks run.
-    if (loaded.exports.shared.kind === 'begin') writeCache(script.createCachedData());
+    if (loaded.exports.shared?.kind === 'begin') writeCache(script.createCachedData());
   });
 }
 (script.runInThisContext() as Body)({
@@ -90,4 +90,5 @@ if (cachedData === undefined || script.cachedDataRejected === true) {
   __filename: body,
   __dirname,
 });
-loaded.exports.shared.ordinary = () => import('./main.ts');
+// A wrong command line has ended the process by now.
+(loaded.exports.shared as Shared).ordinary = () => import('./main.ts');

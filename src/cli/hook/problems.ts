@@ -2,18 +2,9 @@
  * What hooks could not record, kept for `doctor`: one JSON line each in `hook-problems.jsonl` of the data directory (0600),
  * bounded. Hooks must not disturb the agent, so this is where their faults are heard.
  */
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  readSync,
-  renameSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readFileSync, readSync, renameSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeFolders } from '../../data-dir.ts';
 
 export interface HookProblem {
   /** Milliseconds since the epoch. */
@@ -37,7 +28,7 @@ export function noteProblem(dataDir: string, problem: HookProblem): boolean {
   const line = `${JSON.stringify({ ...problem, detail: problem.detail.slice(0, LONGEST_DETAIL) })}\n`;
   const file = join(dataDir, PROBLEMS_FILE);
   try {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    makeFolders(dataDir);
     const fd = openSync(file, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0o600);
     try {
       writeSync(fd, line);

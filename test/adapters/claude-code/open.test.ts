@@ -150,7 +150,7 @@ test('a wrong command line says so and ends with 2; a wrong variable does not', 
     for (const start of [[HOOK_FILE], [MAIN_FILE, 'hook']]) {
       const run = spawnSync(process.execPath, [...start, ...argv], { env: space.env, encoding: 'utf8', input: '{}' });
       expect(run.status, argv.join(' ')).toBe(2);
-      expect(run.stderr).toMatch(/^takeback hook: /);
+      expect(run.stderr).toMatch(/^takeback hook: .*\n$/);
     }
   }
   const hooks = new Hooks(space, ANY);

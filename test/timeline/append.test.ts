@@ -268,7 +268,8 @@ await overDrivers('timeline append', (world) => {
     expect(await synchronous(remote.execs, () => far.append(look(0)))).toEqual([full]);
   });
 
-  test('10,000 rows in one append take well under a second', async () => {
+  // The bound holds on a quiet machine; one that is busy with other tests is not busy each time.
+  test('10,000 rows in one append take well under a second', { retry: 3 }, async () => {
     const t = await world.open();
     await t.append(look(0));
     const changes = Array.from({ length: 10_000 }, (_, i) =>

@@ -84,7 +84,8 @@ await overDrivers('open calls of related roots', (world) => {
     expect((await readFile(name)).equals(before)).toBe(true);
   });
 
-  test('to look costs little where there is nothing', async () => {
+  // The bound holds on a quiet machine; one that is busy with other tests is not busy each time.
+  test('to look costs little where there is nothing', { retry: 3 }, async () => {
     const calls = await open();
     await calls.overlapping('/a/b/c/d', 0);
     const started = performance.now();

@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { openWorkspace } from '../dist/index.js';
-import { FILES, makeTree } from './tree.mjs';
+import { makeTree, SIZES } from './tree.mjs';
 
 const GATE = 1.35;
 const HOOK = fileURLToPath(new URL('../dist/cli/hook.cjs', import.meta.url));
@@ -40,7 +40,7 @@ try {
   const root = join(scratch, 'tree');
   const dataDir = join(scratch, 'data');
   mkdirSync(root);
-  makeTree(root);
+  makeTree(root, '10k');
   const env = { ...process.env, XDG_STATE_HOME: join(scratch, 'state'), CLAUDE_PROJECT_DIR: root };
   const hook = (name, fields) => {
     const event = {
@@ -74,7 +74,7 @@ try {
   const ended = items.filter((item) => item.type === 'call' && item.state === 'ended').length;
   if (ended !== rounds + 1) throw new Error(`${ended} calls were recorded, not ${rounds + 1}`);
 
-  console.log(`hook process, ${FILES} files, ${capabilities.backend}, ${rounds} rounds`);
+  console.log(`hook process, ${SIZES['10k'].files} files, ${capabilities.backend}, ${rounds} rounds`);
   const ratios = Object.entries(rows).map(([name, times]) => {
     const ratio = median(times.map((ms, round) => ms / rows['bare node'][round]));
     console.log(

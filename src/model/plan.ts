@@ -166,17 +166,28 @@ function finish(drafts: Map<RelPath, Draft>, disk: ReadonlyMap<RelPath, Peek>): 
     const carries = draft.decision.action === 'delete' || (isWrite(draft) && written.has(path));
     if (draft.carrier && !carries) drafts.delete(path);
   }
-  const carrying = carryingFolders(drafts);
-  return [...drafts.values()].map((draft) => entryOf(draft, carrying));
+  const folders = carryingFolders(drafts);
+  return [...drafts.values()].map((draft) => entryOf(draft, folders));
 }
 
-/** Folders with something below them that is, or will be, as it should be. */
-function carryingFolders(drafts: Drafts): Set<RelPath> {
-  return foldersOf(drafts, ({ decision }) => decision.action !== 'refuse' && decision.reason !== 'not-empty');
+interface CarryingFolders {
+  /** Something below them is, or will be, as it should be. */
+  readonly settled: ReadonlySet<RelPath>;
+  /** Something below them is written or removed. */
+  readonly touched: ReadonlySet<RelPath>;
 }
 
-function entryOf(draft: Draft, carrying: ReadonlySet<RelPath>): ModelEntry {
+function carryingFolders(drafts: Drafts): CarryingFolders {
+  return {
+    settled: foldersOf(drafts, ({ decision }) => decision.action !== 'refuse' && decision.reason !== 'not-empty'),
+    touched: foldersOf(drafts, (draft) => isWrite(draft) || draft.decision.action === 'delete'),
+  };
+}
+
+function entryOf(draft: Draft, { settled, touched }: CarryingFolders): ModelEntry {
   const { facts, peek, decision } = draft;
+  // A folder that comes or goes while all below it is as it should be already is told itself: nothing else tells of it.
+  const carrying = isWrite(draft) || decision.action === 'delete' ? touched : settled;
   const disk = peek.version;
   const modeOnly = disk.kind === 'dir' && facts.target.kind === 'dir' && disk.mode !== facts.target.mode;
   const compared = decision.reason === 'changed-outside-session' ? facts.last : facts.target;

@@ -36,6 +36,17 @@ describeBackends('undo and redo', (backend) => {
     expect(files(story, 'tool', 'shell')).toEqual(['0', '0']);
   });
 
+  test('a folder that goes alone, since what was made in it is gone already, is told, and redo brings it back', async () => {
+    await using story = await Story.begin(backend, 'printf 0 >a');
+    await story.cp('m1');
+    await story.t('mkdir d; printf new >d/b');
+    await story.t('rm d/b');
+    expect(await undo(story)).toBe('Undid the last turn. Files restored: 1.');
+    expect(story.space.sh('ls')).toBe('a\n');
+    expect(await redo(story)).toBe('Redid the last turn.');
+    expect(story.space.sh('ls')).toBe('a\nd\n');
+  });
+
   test('undo and redo do not touch other files, nor one that you add or edit after the turn', async () => {
     await using story = await Story.begin(backend, 'printf 0 >a; printf 0 >mine');
     await story.cp('m1');

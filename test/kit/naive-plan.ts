@@ -221,11 +221,13 @@ function finished(drafts: Map<string, Draft>, disk: Tree): Entry[] {
     const carries = decision.action === 'delete' || (isWrite(decision.action) && carried.has(path));
     if (carrier && !carries) drafts.delete(path);
   }
-  const carrying = foldersAbove(
+  const settled = foldersAbove(
     drafts,
     ({ decision }) => decision.action !== 'refuse' && decision.reason !== 'not-empty',
   );
-  return [...drafts.values()].map((draft) => entryOf(draft, carrying));
+  const moving = ({ decision: { action } }: Draft): boolean => action === 'delete' || isWrite(action);
+  const touched = foldersAbove(drafts, moving);
+  return [...drafts.values()].map((draft) => entryOf(draft, moving(draft) ? touched : settled));
 }
 
 /** A folder goes only when all that is in it goes. */

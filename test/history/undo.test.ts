@@ -47,6 +47,16 @@ describeBackends('undo and redo', (backend) => {
     expect(story.space.sh('ls')).toBe('a\nd\n');
   });
 
+  test('a folder without rights to enter that took the place of a file gives it back', async () => {
+    await using story = await Story.begin(backend, 'printf 1 >z; mkdir d; printf one >d/a; chmod 644 d');
+    await story.cp('m1');
+    await story.t('rm z; mv d z');
+    expect(await undo(story)).toBe('Undid the last turn. Files restored: 3.');
+    expect(story.space.sh('cat z d/a; stat -c %a d')).toBe('1one644\n');
+    expect(await redo(story)).toBe('Redid the last turn.');
+    expect(story.space.sh('cat z/a; stat -c %a z')).toBe('one644\n');
+  });
+
   test('undo and redo do not touch other files, nor one that you add or edit after the turn', async () => {
     await using story = await Story.begin(backend, 'printf 0 >a; printf 0 >mine');
     await story.cp('m1');

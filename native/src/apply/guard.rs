@@ -120,6 +120,15 @@ pub fn check(at: At<'_>, entry: &ApplyEntry, store: &SegmentStore) -> Result<Loo
     Ok(look)
 }
 
+/// The same for the thing of an item. A folder of the plan that we loosened is as expected but for its mode.
+pub fn check_item(at: At<'_>, item: &Item, store: &SegmentStore) -> Result<Look, Stop> {
+    let look = at.look(store).map_err(|errno| Stop::errno("look at it", errno))?;
+    if !item.is_loosened(&look) {
+        judge(&look, &item.entry)?;
+    }
+    Ok(look)
+}
+
 /// The note of a path whose temp file nobody can take away, as in an append-only folder.
 const TEMP_LEFT: &str = "a temp file was left";
 
@@ -226,7 +235,7 @@ fn check_out(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<
                 dir,
                 name: &item.temp,
             };
-            let out = check(temp, &item.entry, context.store)?;
+            let out = check_item(temp, item, context.store)?;
             note_writer(item, &out);
             if let Version::Dir { .. } = out.version {
                 leaf::remove_folder(dir, &item.temp).map_err(folder_stop)?;

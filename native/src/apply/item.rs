@@ -204,6 +204,11 @@ pub enum Swapped {
 }
 
 impl Item {
+    /// It is the folder of the plan that we loosened: as expected but for the mode, which is ours.
+    pub fn is_loosened(&self, look: &Look) -> bool {
+        self.folder.is_some() && look.id() == self.folder && matches!(look.version, Version::Dir { .. })
+    }
+
     pub fn new(operation: &Id, index: usize, entry: ApplyEntry) -> Self {
         Item {
             index,

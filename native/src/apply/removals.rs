@@ -105,8 +105,7 @@ fn remove_folder(context: &Context<'_>, parent: &Arc<Parent>, item: &mut Item) -
     }
     .look(context.store)
     .map_err(|errno| Stop::errno("look at the folder", errno))?;
-    let loosened = item.folder.is_some() && found.id() == item.folder;
-    if found.version != item.entry.expect && !(loosened && matches!(found.version, Version::Dir { .. })) {
+    if found.version != item.entry.expect && !item.is_loosened(&found) {
         return Err(Stop::changed(found.version));
     }
     leaf::remove_folder(dir, item.name()).map_err(|errno| match folder_stop(errno) {

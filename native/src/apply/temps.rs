@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 
 use super::attributes;
-use super::guard::{At, Context, check, note_writer};
-use super::item::{Act, Item, Stop, judge};
+use super::guard::{At, Context, check, check_item, note_writer};
+use super::item::{Act, Item, Stop};
 use super::keep::discard_temp;
 use crate::error::Code;
 use crate::path::look::{OpenFile, look};
@@ -23,7 +23,7 @@ pub fn prepare(context: &Context<'_>, parent: &Parent, item: &mut Item, sync: bo
         dir,
         name: item.name(),
     };
-    let found = check(at, &item.entry, context.store)?;
+    let found = check_item(at, item, context.store)?;
     if item.act == Act::Replace && found.links() > 1 {
         item.note("hardlink-broken");
     }
@@ -149,8 +149,9 @@ pub fn recheck(context: &Context<'_>, parent: &Parent, item: &Item) -> Result<()
     if now.as_ref().map(key) == item.seen.as_ref().map(key) {
         return Ok(());
     }
-    judge(
-        &look(dir, item.name(), context.store).map_err(stopped)?,
-        &item.entry,
-    )
+    let at = At {
+        dir,
+        name: item.name(),
+    };
+    check_item(at, item, context.store).map(|_seen| ())
 }

@@ -27,6 +27,17 @@ export type ErrorCode =
   | 'ERR_IO' // any other fault of the operating system; see cause
   | 'ERR_INTERNAL'; // a bug of ours (a panic in the addon, say)
 
+/** Codes that blame what the caller passed, and not the machine or the store. */
+export const MISUSE: ReadonlySet<ErrorCode> = new Set([
+  'ERR_INVALID_ARGUMENT',
+  'ERR_DUPLICATE_BOUNDARY',
+  'ERR_DUPLICATE_CALL',
+  'ERR_UNKNOWN_CALL',
+  'ERR_ROOT_MISMATCH',
+  'ERR_OUTSIDE_ROOT',
+  'ERR_EMPTY_PATHS',
+]);
+
 /** A caller's mistake or a broken environment. What happened to one file is a receipt entry instead. */
 export class TakebackError extends Error {
   override readonly name = 'TakebackError';

@@ -7,7 +7,7 @@
  * in, and when it ends or forks. {@link checkpointClient} is the other end. Not covered: additional directories of a session.
  */
 import { realpath } from 'node:fs/promises';
-import { TakebackError } from '../errors.ts';
+import { MISUSE, TakebackError } from '../errors.ts';
 import { type AcpParams, acpParams, forkAt } from './acp/params.ts';
 import {
   type AcpAgentApp,
@@ -255,17 +255,6 @@ class Agent implements WorkspaceCheckpoints {
     });
   }
 }
-
-/** A caller's mistake. All other codes are faults on this side. */
-const MISUSE: ReadonlySet<string> = new Set([
-  'ERR_INVALID_ARGUMENT',
-  'ERR_DUPLICATE_BOUNDARY',
-  'ERR_DUPLICATE_CALL',
-  'ERR_UNKNOWN_CALL',
-  'ERR_ROOT_MISMATCH',
-  'ERR_OUTSIDE_ROOT',
-  'ERR_EMPTY_PATHS',
-]);
 
 const ELSEWHERE: Answer<never> = {
   available: false,

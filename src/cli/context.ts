@@ -9,7 +9,7 @@ import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import type { Session, SessionInfo, Workspace } from '../api.ts';
 import { defaultDataDir, workspaceDir } from '../data-dir.ts';
-import { type ErrorCode, TakebackError } from '../errors.ts';
+import { MISUSE, TakebackError } from '../errors.ts';
 import type { Result, Unavailable, UnavailableReason, WorkOptions } from '../types.ts';
 import { type CommonOptions, Exit, type Host } from './host.ts';
 import { Screen } from './screen.ts';
@@ -200,17 +200,6 @@ const HINTS: Partial<Record<UnavailableReason, string>> = {
   'protected-root': 'Give a project folder with --root.',
   'stale-plan': 'Files changed since the plan was shown: run the command again.',
 };
-
-/** Codes that blame the command line and not the machine. */
-const MISUSE: ReadonlySet<ErrorCode> = new Set([
-  'ERR_INVALID_ARGUMENT',
-  'ERR_DUPLICATE_BOUNDARY',
-  'ERR_DUPLICATE_CALL',
-  'ERR_UNKNOWN_CALL',
-  'ERR_ROOT_MISMATCH',
-  'ERR_OUTSIDE_ROOT',
-  'ERR_EMPTY_PATHS',
-]);
 
 /** Says what went wrong, on standard error and as the object of `--json`, and answers the exit code. */
 export function reportFault(screen: Screen, fault: unknown): number {

@@ -5,7 +5,7 @@
 //! all the same, flagged, and its stat key never trusted. A path that is no regular file any more is looked at anew.
 //! Cancelled or failed as a whole, the set is as before. Not covered: files above 4 GiB are read into memory whole.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,6 +21,7 @@ use crate::scan::set::ChangeSet;
 use crate::scan::sys::{open_beneath, stat_open};
 use crate::scan::{Against, look_again};
 use crate::segment::{Batch, Queued, SegmentStore};
+use crate::sys;
 use crate::task::Work;
 use crate::wire::{FileKind, Hash, Problem, ProblemKind, Reason, RelPath, StatKey, row_flag};
 
@@ -332,8 +333,6 @@ fn read_whole(file: &OwnedFd, size: u64, buffer: &mut Vec<u8>) -> std::result::R
     Ok(())
 }
 
-const F_SETSIG: libc::c_int = 10;
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Held {
     /// Nobody had it open for writing.
@@ -354,19 +353,10 @@ struct Lease<'a> {
 
 impl<'a> Lease<'a> {
     fn take(file: &'a OwnedFd) -> Self {
-        let fd = file.as_raw_fd();
-        // The default signal of a broken lease, SIGIO, ends the process; SIGURG is ignored by default.
-        // SAFETY: fcntl with integer arguments on a descriptor that `file` keeps open.
-        let taken = unsafe {
-            if libc::fcntl(fd, F_SETSIG, libc::SIGURG) != 0 {
-                Held::Unknown
-            } else if libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) == 0 {
-                Held::Whole
-            } else if *libc::__errno_location() == libc::EAGAIN {
-                Held::Writers
-            } else {
-                Held::Unknown
-            }
+        let taken = match sys::take_lease(file.as_fd()) {
+            sys::Lease::Taken => Held::Whole,
+            sys::Lease::Writers => Held::Writers,
+            sys::Lease::Unknown => Held::Unknown,
         };
         Lease { file, taken }
     }
@@ -375,9 +365,7 @@ impl<'a> Lease<'a> {
         if self.taken != Held::Whole {
             return self.taken;
         }
-        // SAFETY: as above.
-        let now = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_GETLEASE) };
-        if now == libc::F_RDLCK {
+        if sys::lease_holds(self.file.as_fd()) {
             Held::Whole
         } else {
             Held::Broken
@@ -388,8 +376,7 @@ impl<'a> Lease<'a> {
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         if self.taken == Held::Whole {
-            // SAFETY: as above. A lease that is gone already is none to give back.
-            unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
+            sys::drop_lease(self.file.as_fd());
         }
     }
 }

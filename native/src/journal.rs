@@ -4,14 +4,12 @@
 //! inodes of the temps, before the first swap), settled (advisory). A journal whose first frame is torn says that
 //! nothing was done.
 
-use std::fs::File;
-use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Code, EngineError, IoContext, Result};
 use crate::path::{FileId, names};
+use crate::sys::file::{self, OutFile};
 use crate::wire::{Frames, Id, Reader, RelPath, Version, Writer, write_frame};
 
 const BEGIN: u32 = 1;
@@ -100,18 +98,13 @@ fn start_time(pid: u64) -> Option<u64> {
 /// Writes a journal. Dropping it leaves the file: only `finish` and recovery remove it.
 #[derive(Debug)]
 pub struct JournalFile {
-    file: File,
+    file: OutFile,
 }
 
 impl JournalFile {
     /// Makes the file (0600), writes the begin frame and syncs file and folder. `ERR_BUSY` where one is there already.
     pub fn begin(path: &Path, journal: &Journal) -> Result<Self> {
-        let made = File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path);
-        let file = made.map_err(|cause| match cause.kind() {
+        let file = OutFile::create_new(path).map_err(|cause| match cause.kind() {
             std::io::ErrorKind::AlreadyExists => EngineError::new(
                 Code::Busy,
                 format!(
@@ -128,7 +121,7 @@ impl JournalFile {
         let started = started.and_then(|()| sync_parent(path));
         if let Err(error) = started {
             // Nothing was done yet, so a journal that can't be kept must not stay.
-            std::fs::remove_file(path).doing("remove a journal that could not be written")?;
+            file::remove(path).doing("remove a journal that could not be written")?;
             return Err(error);
         }
         Ok(this)
@@ -136,10 +129,7 @@ impl JournalFile {
 
     /// Opens the journal of an operation that is being recovered, to append to it.
     pub fn reopen(path: &Path, whole: u64) -> Result<Self> {
-        let file = File::options()
-            .append(true)
-            .open(path)
-            .doing("open the journal")?;
+        let file = OutFile::append_to(path).doing("open the journal")?;
         file.set_len(whole).doing("cut the journal's torn end")?;
         Ok(JournalFile { file })
     }
@@ -169,7 +159,7 @@ impl JournalFile {
     }
 
     pub fn device(&self) -> Option<u64> {
-        rustix::fs::fstat(&self.file).ok().map(|s| s.st_dev)
+        self.file.stat().ok().map(|s| s.st_dev)
     }
 
     fn append(&mut self, kind: u32, payload: &[u8]) -> Result<()> {
@@ -181,8 +171,7 @@ impl JournalFile {
 
 pub fn sync_parent(path: &Path) -> Result<()> {
     let parent = path.parent().unwrap_or(Path::new("/"));
-    let folder = File::open(parent).doing("open the journal's folder")?;
-    folder.sync_all().doing("sync the journal's folder")
+    file::sync_folder(parent).doing("sync the journal's folder")
 }
 
 fn encode_begin(journal: &Journal) -> Vec<u8> {
@@ -304,7 +293,7 @@ pub fn read(path: &Path) -> Result<Option<Stored>> {
 
 /// Removes a journal; one that is gone is fine.
 pub fn remove(path: &Path) -> Result<()> {
-    match std::fs::remove_file(path) {
+    match file::remove(path) {
         Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => Err(cause).doing("remove the journal"),
         _ => Ok(()),
     }

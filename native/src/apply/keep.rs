@@ -111,7 +111,7 @@ pub fn unlink_unmoved(at: At<'_>, key: &StatKey) -> Sys<bool> {
         return Ok(false);
     };
     open.lease();
-    let now = stat_key(&rustix::fs::fstat(&open.fd)?);
+    let now = stat_key(&crate::sys::fstat(&open.fd)?);
     if now != *key || open.writer() != Writer::None {
         return Ok(false);
     }

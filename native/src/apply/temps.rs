@@ -14,6 +14,7 @@ use super::keep::discard_temp;
 use crate::error::Code;
 use crate::path::look::{OpenFile, look};
 use crate::path::{FileId, Parent, leaf};
+use crate::sys;
 use crate::wire::Version;
 
 /// Looks at the path and writes the temp. `sync`: make it durable here, where there are too few for one barrier.
@@ -71,14 +72,14 @@ fn write_file(
     let dir = parent.dir.as_fd();
     let stopped = |errno| Stop::errno("write the new file", errno);
     let fd = leaf::create_file(dir, &item.temp).map_err(stopped)?;
-    let stat = rustix::fs::fstat(&fd).map_err(stopped)?;
+    let stat = sys::fstat(&fd).map_err(stopped)?;
     // From here on the temp is known as ours, whatever fails.
     item.prepared = Some(FileId::of(&stat));
     leaf::write_all(fd.as_fd(), &bytes).map_err(stopped)?;
     copy_attributes(parent, item, &fd, mode);
     attributes::set_mode(fd.as_fd(), mode).map_err(stopped)?;
     if sync {
-        rustix::fs::fsync(&fd).map_err(stopped)?;
+        sys::fsync(&fd).map_err(stopped)?;
     }
     Ok(())
 }

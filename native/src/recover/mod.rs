@@ -24,7 +24,7 @@ mod folders;
 mod interference;
 pub mod roll_back;
 #[cfg(test)]
-mod scene;
+pub mod scene;
 #[cfg(test)]
 mod tests;
 
@@ -129,7 +129,7 @@ pub fn recover(hands: &Hands, request: &RecoverRequest, work: &Work) -> Result<R
         }
     };
     if !settled.iter().any(|s| s.fault) {
-        rustix::fs::syncfs(hands.root.fd()).doing("sync the recovered tree")?;
+        crate::sys::syncfs(hands.root.fd()).doing("sync the recovered tree")?;
         trash.sync().doing("sync the trash")?;
         journal::remove(&request.journal)?;
         journal::sync_parent(&request.journal)?;

@@ -20,6 +20,7 @@ use crate::path::leaf::{self, Sys};
 use crate::path::look::{self, OpenFile};
 use crate::path::names;
 use crate::segment::SegmentStore;
+use crate::sys;
 use crate::task::Work;
 use crate::wire::{FileKind, Hash, Id, Reader, StatKey, Version, Writer, encode_versions};
 
@@ -47,7 +48,7 @@ pub fn record(trash: &Trash<'_>, journal: &Journal) -> Result<()> {
     let list = encode_versions(moved.iter().map(|entry| (&entry.trash[..], &entry.expect)));
     let name = [names::hex(&journal.operation).as_bytes(), KEPT].concat();
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let made = rustix::fs::openat(trash.store_fd(), &name[..], flags, Mode::from_raw_mode(0o600));
+    let made = sys::openat(trash.store_fd(), &name[..], flags, Mode::from_raw_mode(0o600));
     let fd = made.doing("make the trash's list")?;
     leaf::write_all(fd.as_fd(), &list).doing("write the trash's list")
 }
@@ -64,7 +65,7 @@ pub fn record_unmoved(trash: &Trash<'_>, operation: &Id, unmoved: &[(Vec<u8>, St
     }
     let name = [names::hex(operation).as_bytes(), KEPT].concat();
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let list = rustix::fs::openat(trash.store_fd(), &name[..], flags, Mode::empty());
+    let list = sys::openat(trash.store_fd(), &name[..], flags, Mode::empty());
     let fd = list.doing("open the trash's list")?;
     leaf::write_all(fd.as_fd(), &writer.done()).doing("write the trash's list")
 }
@@ -272,7 +273,7 @@ fn read_unmoved(reader: &mut Reader<'_>) -> Result<Vec<(Vec<u8>, StatKey)>> {
 /// The names in a folder, sorted.
 pub fn list(dir: BorrowedFd<'_>) -> Sys<Vec<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let fd = rustix::fs::openat(dir, c".", flags, Mode::empty())?;
+    let fd = sys::openat(dir, b".", flags, Mode::empty())?;
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::new(fd)? {
         let name = entry?.file_name().to_bytes().to_vec();

@@ -8,7 +8,7 @@
 import { accessSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RecoveredOperation } from '../api.ts';
-import type { Backend, Position, Tree } from '../backend/backend.ts';
+import type { Backend, Position, ScanResult, Tree } from '../backend/backend.ts';
 import type { BlobStore } from '../blobs/blobs.ts';
 import { currentOwner } from '../process-owner.ts';
 import type { OpenCalls } from '../timeline/open-calls.ts';
@@ -50,6 +50,16 @@ export interface CaughtUp {
 }
 
 type EndedCall = NonNullable<Append['endCalls']>[number];
+
+/** A look at the whole tree whose findings are recorded. */
+export interface RecordedLook {
+  readonly scan: ScanResult;
+  readonly gcGeneration: number;
+  /** `scansBegun` with its scan. */
+  readonly number: number;
+  /** Of the newest observation that it served. */
+  readonly seq: number;
+}
 
 export interface EngineParts {
   readonly layout: Layout;
@@ -94,6 +104,10 @@ export class Engine {
   indexed = false;
   /** An operation that recovery completed waits for the index. */
   unrecorded = false;
+  /** Scans that this process began here, for who asks to tell which began after it asked. */
+  scansBegun = 0;
+  /** The newest look that other begins and ends of calls may share. */
+  newestLook: RecordedLook | null = null;
   /** Date.now() of the last look, for calls in other roots that contain this one or lie in it. */
   lastLookAt: number = Date.now();
 

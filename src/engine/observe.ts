@@ -120,12 +120,7 @@ async function lookAt(engine: Engine, request: ObserveRequest, hold: readonly Re
   }
   const { tree } = engine;
   const work = { signal: request.signal, onProgress: request.onProgress };
-  const scan = await tree.scan({
-    ...work,
-    ...(request.boundaryOf !== undefined ? { renewRules: await sourcesOf(engine, request), hold } : {}),
-    ...(request.only === undefined ? {} : { only: request.only }),
-    ...(request.rehash === true ? { rehash: true } : {}),
-  });
+  const scan = await scanFor(engine, request, hold);
   const ingest =
     scan.suspects === 0
       ? NOTHING_READ
@@ -137,6 +132,22 @@ async function lookAt(engine: Engine, request: ObserveRequest, hold: readonly Re
   const manifest = isFirst ? await tree.manifest(scan.set) : undefined;
   if (isFirst) await engine.blobs.sync();
   return { scan, ingest, gcGeneration: head.gcGeneration, isFirst, manifest };
+}
+
+async function scanFor(engine: Engine, request: ObserveRequest, hold: readonly RelPath[]): Promise<ScanResult> {
+  const { boundaryOf, only, rehash = false, signal, onProgress } = request;
+  if (boundaryOf === undefined && only === undefined && !rehash) {
+    const ahead = engine.takeAhead();
+    if (ahead !== null) return ahead;
+  }
+  await engine.dropAhead();
+  return engine.tree.scan({
+    signal,
+    onProgress,
+    ...(boundaryOf === undefined ? {} : { renewRules: await sourcesOf(engine, request), hold }),
+    ...(only === undefined ? {} : { only }),
+    ...(rehash ? { rehash } : {}),
+  });
 }
 
 function sourcesOf(engine: Engine, { sources }: ObserveRequest): Promise<RuleSources> | RuleSources {

@@ -153,14 +153,7 @@ async function lookAt(engine: Engine, request: ObserveRequest, hold: readonly Re
   const isWarm = request.boundaryOf === undefined && engine.position !== null && engine.rulesId !== null;
   const before = isWarm ? null : await knownHead(engine, request);
   const work = { signal: request.signal, onProgress: request.onProgress };
-  engine.scansBegun += 1;
-  const number = engine.scansBegun;
-  const scanning = tree.scan({
-    ...work,
-    ...(request.boundaryOf !== undefined ? { renewRules: await sourcesOf(engine, request), hold } : {}),
-    ...(request.only === undefined ? {} : { only: request.only }),
-    ...(request.rehash === true ? { rehash: true } : {}),
-  });
+  const { number, scanning } = beginScan(engine, request, hold);
   const [caughtUp, scan] = await beside(engine, scanning, async () => {
     const [, after] = await Promise.all([request.beside?.(), before ?? engine.catchUp()]);
     return after;
@@ -206,6 +199,31 @@ async function beside<T>(
   }
   if (scanned.status === 'rejected') throw scanned.reason;
   return [asked.value, scanned.value];
+}
+
+/** One that began ahead keeps the number that it had then: it serves nobody who asked since. */
+function beginScan(
+  engine: Engine,
+  request: ObserveRequest,
+  hold: readonly RelPath[],
+): { number: number; scanning: Promise<ScanResult> } {
+  const isPlain = request.boundaryOf === undefined && request.only === undefined && request.rehash !== true;
+  const ahead = isPlain ? engine.takeAhead() : null;
+  if (ahead !== null) return { number: engine.scansBegun, scanning: ahead };
+  engine.scansBegun += 1;
+  return { number: engine.scansBegun, scanning: scanNow(engine, request, hold) };
+}
+
+async function scanNow(engine: Engine, request: ObserveRequest, hold: readonly RelPath[]): Promise<ScanResult> {
+  const { boundaryOf, only, rehash = false, signal, onProgress } = request;
+  await engine.dropAhead();
+  return engine.tree.scan({
+    signal,
+    onProgress,
+    ...(boundaryOf === undefined ? {} : { renewRules: await sourcesOf(engine, request), hold }),
+    ...(only === undefined ? {} : { only }),
+    ...(rehash ? { rehash } : {}),
+  });
 }
 
 function sourcesOf(engine: Engine, { sources }: ObserveRequest): Promise<RuleSources> | RuleSources {

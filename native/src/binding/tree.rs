@@ -58,11 +58,11 @@ pub fn open_tree<'env>(
 ) -> napi::Result<Object<'env>> {
     let store: Arc<SegmentStore> = segments.store();
     let options = options_of(options);
-    task::start_alone(env, move || {
+    task::start_handle(env, "tree", move |queue| {
         let tree = Tree::open(options?, store)?;
         Ok(NativeTree {
             tree: Arc::new(Mutex::new(Some(tree))),
-            queue: Queue::new("tree")?,
+            queue,
         })
     })
 }

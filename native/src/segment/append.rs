@@ -21,8 +21,8 @@ use crate::wire::{Hash, check64};
 
 pub struct Own {
     pub segment: Arc<Segment>,
-    file: OutFile,
-    length: u64,
+    pub(super) file: OutFile,
+    pub(super) length: u64,
 }
 
 /// A whole record in a buffer.
@@ -113,10 +113,11 @@ impl SegmentStore {
             return Ok(());
         }
         if own.is_none() {
-            *own = Some(
-                self.make_own()
-                    .doing_at("make a segment in", self.dir.as_os_str().as_encoded_bytes())?,
-            );
+            let found = match self.adopt() {
+                Some(adopted) => Ok(adopted),
+                None => self.make_own(),
+            };
+            *own = Some(found.doing_at("make a segment in", self.dir.as_os_str().as_encoded_bytes())?);
         }
         let Some(open) = own.as_mut() else {
             unreachable!("made above")
@@ -138,8 +139,7 @@ impl SegmentStore {
     }
 
     fn make_own(&self) -> io::Result<Own> {
-        let me = Owner::this_process();
-        let stem = format!("{}-{}-{}", me.pid, me.started, random_hex());
+        let stem = own_stem();
         let path = self.dir.join(format!("{stem}.seg"));
         let file = OutFile::create_new(&path)?;
         if let Err(error) = file.write_all_at(&file_header(self.seed), 0) {
@@ -197,13 +197,16 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Ends the own segment: synced, with its index file, under a name that says that nobody appends to it.
-    pub(super) fn seal(&self) -> Result<()> {
+    /// Ends the own segment: synced, with its index file, under a name that says that nobody appends to it. True where
+    /// there was one.
+    pub(super) fn seal(&self) -> Result<bool> {
         let mut own = self.lock_own();
-        let Some(open) = own.as_ref() else { return Ok(()) };
-        open.file.sync_data().doing("sync a segment")?;
+        let Some(open) = own.as_ref() else {
+            return Ok(false);
+        };
+        open.segment.sync(&self.files).doing("sync a segment")?;
+        // Once its entry in the folder is on disk, under whichever name, a power cut leaves it under one of its names.
         let path = open.rename(&self.dir).doing("close a segment")?;
-        self.dir_dirty.store(true, Ordering::Release);
         // A cache: a reader without it reads the segment instead.
         let _ = open.segment.write_index(&path);
         self.files.forget(&open.segment.path);
@@ -218,14 +221,13 @@ impl SegmentStore {
         segments.extend(closed.map(Arc::new));
         drop(segments);
         *own = None;
-        Ok(())
+        Ok(true)
     }
 
-    /// Syncs and ends the own segment. Later calls answer `ERR_CLOSED`.
+    /// Syncs and ends the own segment. Later calls answer `ERR_CLOSED`. A store that has appended nothing owes nothing.
     pub fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
-        self.seal()?;
-        self.sync_folder()
+        if self.seal()? { self.sync_folder() } else { Ok(()) }
     }
 }
 
@@ -234,6 +236,12 @@ impl Drop for SegmentStore {
         // Nobody is left to tell. What wasn't synced was promised to nobody.
         let _ = self.seal();
     }
+}
+
+/// A name that says that this process appends to the segment, without its extension.
+pub(super) fn own_stem() -> String {
+    let me = Owner::this_process();
+    format!("{}-{}-{}", me.pid, me.started, random_hex())
 }
 
 /// Eight hex digits that no other writer of this process has.

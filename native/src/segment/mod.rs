@@ -1,11 +1,11 @@
 //! Blobs: bytes named by their hash, in append-only segment files (docs/formats.md, DESIGN §4.3).
 //!
 //! A store appends to a segment of its own and reads those of all processes, so writers never contend. The segment is
-//! made at the first new blob. Records go out in whole; a write that fails is cut off again. `put` is safe to call
+//! made, or a closed one taken over, at the first new blob. Records go out in whole; a write that fails is cut off again. `put` is safe to call
 //! from several threads: hashing and compression happen outside the lock. Nothing is durable before `sync`, which also
 //! covers what other writers have appended and not synced.
 //!
-//! Files: `format` bytes, `codec` compression, `file` one segment, `owner` who may append, `append` the own segment,
+//! Files: `format` bytes, `codec` compression, `file` one segment, `owner` who may append, `append` the own segment, `adopt` a closed one,
 //! `batch` what is on its way there, `collect` gc, `verify` checks. Not covered: who may call `collect` when (the workspace's lock), what is live.
 
 use std::io;
@@ -19,6 +19,7 @@ use twox_hash::xxhash3_128;
 use crate::error::{Code, EngineError, IoContext, Result};
 use crate::wire::Hash;
 
+mod adopt;
 mod append;
 mod batch;
 mod codec;
@@ -220,8 +221,8 @@ impl SegmentStore {
     /// The bytes of a blob, checked against its name. `ERR_BLOB_MISSING`, `ERR_BLOB_CORRUPT`.
     pub fn read(&self, hash: &Hash) -> Result<Vec<u8>> {
         self.open_check()?;
+        let mut moved = false;
         for _ in 0..LOOKS {
-            let mut moved = false;
             if let Some(bytes) = self.read_known(hash, &mut moved)? {
                 return Ok(bytes);
             }

@@ -22,6 +22,12 @@ impl OutFile {
         Ok(OutFile(fd))
     }
 
+    /// Opens a file that is there.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        Ok(OutFile(super::openat(CWD, bytes(path), flags, Mode::empty())?))
+    }
+
     /// Opens a file that is there; writes go to its end.
     pub fn append_to(path: &Path) -> io::Result<Self> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -43,7 +43,7 @@ pub struct JournalEntry {
     pub target: Version,
     pub temp: Vec<u8>,
     pub trash: Vec<u8>,
-    /// The temp's inode, once the prepared frame is there.
+    /// The temp's inode, once the prepared frame is there; [`FileId::NONE`]: being written anew, not swapped in.
     pub prepared: Option<FileId>,
 }
 
@@ -99,6 +99,7 @@ fn start_time(pid: u64) -> Option<u64> {
 #[derive(Debug)]
 pub struct JournalFile {
     file: OutFile,
+    path: PathBuf,
 }
 
 impl JournalFile {
@@ -114,14 +115,15 @@ impl JournalFile {
             ),
             _ => EngineError::io(&format!("make the journal {}", path.display()), cause),
         })?;
-        let mut this = JournalFile { file };
+        let path_of = path.to_path_buf();
+        let mut this = JournalFile { file, path: path_of };
         let started = this
             .append(BEGIN, &encode_begin(journal))
             .and_then(|()| this.sync());
         let started = started.and_then(|()| sync_parent(path));
         if let Err(error) = started {
             // Nothing was done yet, so a journal that can't be kept must not stay.
-            file::remove(path).doing("remove a journal that could not be written")?;
+            file::remove(path).doing_at("remove a journal that could not be written", bytes(path))?;
             return Err(error);
         }
         Ok(this)
@@ -129,9 +131,11 @@ impl JournalFile {
 
     /// Opens the journal of an operation that is being recovered, to append to it.
     pub fn reopen(path: &Path, whole: u64) -> Result<Self> {
-        let file = OutFile::append_to(path).doing("open the journal")?;
-        file.set_len(whole).doing("cut the journal's torn end")?;
-        Ok(JournalFile { file })
+        let file = OutFile::append_to(path).doing_at("open the journal", bytes(path))?;
+        file.set_len(whole)
+            .doing_at("cut the torn end of the journal", bytes(path))?;
+        let path = path.to_path_buf();
+        Ok(JournalFile { file, path })
     }
 
     /// Names the temp files; must be synced (here, or by one sync of the file system) before the first swap.
@@ -142,6 +146,13 @@ impl JournalFile {
             writer.count(*index).u64(id.dev).u64(id.ino);
         }
         self.append(PREPARED, &writer.done())
+    }
+
+    /// Says that recovery is about to write these temps anew: what has such a temp's name from now on was not swapped in.
+    /// Must be synced, and all names of the root before it, before the first is made.
+    pub fn prepares_anew(&mut self, indices: &[usize]) -> Result<()> {
+        let none: Vec<_> = indices.iter().map(|index| (*index, FileId::NONE)).collect();
+        self.prepared(&none)
     }
 
     /// Says which entries came to their end, for people who read a journal.
@@ -155,7 +166,9 @@ impl JournalFile {
     }
 
     pub fn sync(&self) -> Result<()> {
-        self.file.sync_data().doing("sync the journal")
+        self.file
+            .sync_data()
+            .doing_at("sync the journal", bytes(&self.path))
     }
 
     pub fn device(&self) -> Option<u64> {
@@ -165,13 +178,19 @@ impl JournalFile {
     fn append(&mut self, kind: u32, payload: &[u8]) -> Result<()> {
         let mut frame = Vec::new();
         write_frame(&mut frame, kind, payload);
-        self.file.write_all(&frame).doing("write the journal")
+        self.file
+            .write_all(&frame)
+            .doing_at("write the journal", bytes(&self.path))
     }
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
 }
 
 pub fn sync_parent(path: &Path) -> Result<()> {
     let parent = path.parent().unwrap_or(Path::new("/"));
-    file::sync_folder(parent).doing("sync the journal's folder")
+    file::sync_folder(parent).doing_at("sync the journal's folder", bytes(parent))
 }
 
 fn encode_begin(journal: &Journal) -> Vec<u8> {
@@ -273,7 +292,7 @@ pub fn read(path: &Path) -> Result<Option<Stored>> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(cause) => return Err(cause).doing("read the journal"),
+        Err(cause) => return Err(cause).doing_at("read the journal", bytes(path)),
     };
     let mut frames = Frames::new(&bytes);
     let Some(begin) = frames.next().filter(|f| f.kind == BEGIN) else {
@@ -294,7 +313,9 @@ pub fn read(path: &Path) -> Result<Option<Stored>> {
 /// Removes a journal; one that is gone is fine.
 pub fn remove(path: &Path) -> Result<()> {
     match file::remove(path) {
-        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => Err(cause).doing("remove the journal"),
+        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+            Err(cause).doing_at("remove the journal", bytes(path))
+        }
         _ => Ok(()),
     }
 }

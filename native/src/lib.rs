@@ -20,6 +20,8 @@ pub mod recover;
 pub mod rules;
 pub mod scan;
 pub mod segment;
+#[cfg(test)]
+mod simulation;
 pub mod sql;
 pub mod sys;
 pub mod task;

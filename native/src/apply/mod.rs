@@ -206,7 +206,7 @@ fn barrier(context: &Context<'_>, items: &[Item], file: &mut JournalFile, synced
     }
     file.prepared(&temps)?;
     if !synced {
-        sys::syncfs(context.root.fd()).doing("sync the new files")?;
+        sys::syncfs(context.root.fd()).doing_at("sync the new files in", context.root.shown())?;
         if file.device() == Some(context.root.id().dev) {
             return Ok(());
         }

@@ -94,7 +94,7 @@ impl Root {
                     other => EngineError::io(&format!("open the root {}", path.display()), other),
                 },
             )?;
-        let id = identity(fd.as_fd()).doing("stat the root")?;
+        let id = identity(fd.as_fd()).doing_at("stat the root", path.as_os_str().as_bytes())?;
         let mount = mount_id(fd.as_fd());
         Ok(Root {
             fd,
@@ -111,6 +111,11 @@ impl Root {
 
     pub fn id(&self) -> FileId {
         self.id
+    }
+
+    /// The path that it was opened by, for messages.
+    pub fn shown(&self) -> &[u8] {
+        self.path.as_os_str().as_bytes()
     }
 
     /// The resolver in use: false once openat2 was found missing.
@@ -208,6 +213,9 @@ impl Root {
 }
 
 impl FileId {
+    /// No file's.
+    pub const NONE: FileId = FileId { dev: 0, ino: 0 };
+
     pub fn of(stat: &rustix::fs::Stat) -> Self {
         FileId {
             dev: stat.st_dev,

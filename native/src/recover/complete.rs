@@ -2,13 +2,13 @@
 
 use std::os::fd::AsFd;
 
-use super::roll_back::{bring_back_from_temp, drop_unswapped, now, path_of, standing};
+use super::roll_back::{bring_back_from_temp, drop_anew, drop_unswapped, now, path_of, standing};
 use super::{PathState, Settled};
 use crate::apply;
 use crate::apply::guard::{self, At, Context};
 use crate::apply::item::{Act, ApplyEntry, Item, Stop};
 use crate::apply::keep;
-use crate::error::{Code, EngineError, Result};
+use crate::error::{Code, EngineError, IoContext, Result};
 use crate::journal::JournalFile;
 use crate::path::{Parent, WalkError, leaf};
 use crate::wire::Version;
@@ -46,6 +46,7 @@ pub fn complete(
             Next::From(version) => todo.push(rest_of(item, version)),
         }
     }
+    announce(context, &todo, file)?;
     let ran = apply::run(context, &mut todo, file);
     ran.map_err(|stop: Stop| EngineError::new(Code::Io, stop.detail))?;
     for rest in todo {
@@ -57,6 +58,19 @@ pub fn complete(
         .into_iter()
         .map(|settled| settled.unwrap_or_else(unreached))
         .collect())
+}
+
+/// A temp that is written anew has an inode that the journal doesn't know; should this recovery die, the next must not
+/// take it for what a swap brought out. What the temps' names held before has left them for good by then.
+fn announce(context: &Context<'_>, todo: &[Item], file: &mut JournalFile) -> Result<()> {
+    let swaps = todo.iter().filter(|item| item.act.swaps());
+    let indices: Vec<usize> = swaps.map(|item| item.index).collect();
+    if indices.is_empty() {
+        return Ok(());
+    }
+    crate::sys::syncfs(context.root.fd()).doing_at("sync", context.root.shown())?;
+    file.prepares_anew(&indices)?;
+    file.sync()
 }
 
 fn settle_rest(context: &Context<'_>, rest: &Item, original: &Item) -> Settled {
@@ -99,6 +113,9 @@ fn rest_of(item: &Item, from: Version) -> Item {
 }
 
 fn judge_begun(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut Item, bool)) -> Next {
+    if let Some(stays) = drop_anew(parent.dir.as_fd(), item) {
+        return Next::Settled(stays);
+    }
     let stands = match standing(context, parent, item) {
         Ok(stands) => stands,
         Err(errno) => return Next::Settled(Settled::fault(format!("look at it: {errno}"))),

@@ -129,8 +129,8 @@ pub fn recover(hands: &Hands, request: &RecoverRequest, work: &Work) -> Result<R
         }
     };
     if !settled.iter().any(|s| s.fault) {
-        crate::sys::syncfs(hands.root.fd()).doing("sync the recovered tree")?;
-        trash.sync().doing("sync the trash")?;
+        crate::sys::syncfs(hands.root.fd()).doing_at("sync the recovered tree", hands.root.shown())?;
+        trash.sync().doing_at("sync the trash", trash.shown())?;
         journal::remove(&request.journal)?;
         journal::sync_parent(&request.journal)?;
     }

@@ -115,6 +115,9 @@ fn undo_swap(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut Ite
         drop_unswapped(dir, item);
         return now(context, parent, item);
     }
+    if let Some(stays) = drop_anew(dir, item) {
+        return stays;
+    }
     let stands = match standing(context, parent, item) {
         Ok(stands) => stands,
         Err(errno) => return Settled::fault(format!("look at it: {errno}")),
@@ -150,6 +153,22 @@ pub fn drop_unswapped(dir: BorrowedFd<'_>, item: &Item) {
     {
         // One that can't be unlinked lies under a name that no scan looks at.
         let _stays = leaf::unlink(dir, &item.temp);
+    }
+}
+
+/// A temp that an earlier recovery was writing anew, perhaps in half. Some: it can't be taken away.
+pub fn drop_anew(dir: BorrowedFd<'_>, item: &mut Item) -> Option<Settled> {
+    if item.prepared != Some(FileId::NONE) {
+        return None;
+    }
+    item.prepared = None;
+    drop_unswapped(dir, item);
+    match leaf::stat(dir, &item.temp) {
+        Ok(None) => None,
+        Ok(Some(_)) => Some(Settled::fault(
+            "a new file that was not finished can't be removed",
+        )),
+        Err(errno) => Some(Settled::fault(format!("look at it: {errno}"))),
     }
 }
 

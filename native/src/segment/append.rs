@@ -15,7 +15,7 @@ use super::file::{Fault, Segment};
 use super::format::{FILE_HEADER, RECORD_HEADER, RECORD_OVERHEAD, RecordHeader, file_header};
 use super::owner::Owner;
 use super::{Put, SegmentStore, collision};
-use crate::error::{EngineError, IoContext, Result};
+use crate::error::{IoContext, Result};
 use crate::sys::file::{self, OutFile};
 use crate::wire::{Hash, check64};
 
@@ -133,7 +133,7 @@ impl SegmentStore {
                     // The torn record can't be cut off: leave it as a tail, and go on in another segment.
                     *own = None;
                 }
-                Err(EngineError::io("append to a segment", error))
+                Err(error).doing_at("append to a segment in", shown(&self.dir))
             }
         }
     }
@@ -181,7 +181,7 @@ impl SegmentStore {
                 Ok(true) => self.dir_dirty.store(true, Ordering::Release),
                 // It was collected: what lived in it was written and synced elsewhere first.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(EngineError::io("sync a segment", error)),
+                Err(error) => return Err(error).doing_at("sync", shown(&segment.path)),
             }
         }
         self.sync_folder()
@@ -192,7 +192,7 @@ impl SegmentStore {
             && let Err(error) = file::sync_folder(&self.dir)
         {
             self.dir_dirty.store(true, Ordering::Release);
-            return Err(EngineError::io("sync the folder of the segments", error));
+            return Err(error).doing_at("sync the folder of the segments", shown(&self.dir));
         }
         Ok(())
     }
@@ -204,9 +204,13 @@ impl SegmentStore {
         let Some(open) = own.as_ref() else {
             return Ok(false);
         };
-        open.segment.sync(&self.files).doing("sync a segment")?;
+        open.segment
+            .sync(&self.files)
+            .doing_at("sync", shown(&open.segment.path))?;
         // Once its entry in the folder is on disk, under whichever name, a power cut leaves it under one of its names.
-        let path = open.rename(&self.dir).doing("close a segment")?;
+        let path = open
+            .rename(&self.dir)
+            .doing_at("close a segment in", shown(&self.dir))?;
         // A cache: a reader without it reads the segment instead.
         let _ = open.segment.write_index(&path);
         self.files.forget(&open.segment.path);
@@ -215,7 +219,8 @@ impl SegmentStore {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        let closed = Segment::load(path, stem, self.seed).doing("read a closed segment")?;
+        let closed =
+            Segment::load(path, stem, self.seed).doing_at("read a closed segment in", shown(&self.dir))?;
         let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
         segments.retain(|known| !Arc::ptr_eq(known, &open.segment));
         segments.extend(closed.map(Arc::new));
@@ -242,6 +247,10 @@ impl Drop for SegmentStore {
 pub(super) fn own_stem() -> String {
     let me = Owner::this_process();
     format!("{}-{}-{}", me.pid, me.started, random_hex())
+}
+
+fn shown(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
 }
 
 /// Eight hex digits that no other writer of this process has.

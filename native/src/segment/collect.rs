@@ -103,7 +103,10 @@ impl SegmentStore {
             match self.copy(segment, &hash, at) {
                 Ok(bytes) => *copied += bytes,
                 Err(Fault::Gone | Fault::Damaged(_)) => whole = false,
-                Err(Fault::Io(error)) => return Err(EngineError::io("collect a segment", error)),
+                Err(Fault::Io(error)) => {
+                    let path = segment.path.as_os_str().as_encoded_bytes();
+                    return Err(EngineError::io("collect a segment", error).with_path(path));
+                }
             }
         }
         Ok(whole)

@@ -50,7 +50,10 @@ fn all_bytes(kit: &Kit) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     let mut folders = vec![kit.base.join("root"), kit.trash.clone()];
     while let Some(folder) = folders.pop() {
-        for found in std::fs::read_dir(folder).unwrap().map(|found| found.unwrap().path()) {
+        for found in std::fs::read_dir(folder)
+            .unwrap()
+            .map(|found| found.unwrap().path())
+        {
             match found.symlink_metadata().unwrap() {
                 meta if meta.is_dir() => folders.push(found),
                 meta if meta.is_file() => out.push(std::fs::read(found).unwrap()),
@@ -209,7 +212,10 @@ fn an_error_at_every_call_of_emptying_the_trash_loses_no_late_write() {
         let gone = |path: &str| entry(path, kit.text(&format!("old {path}")), Version::Absent);
         kit.apply(vec![gone("a"), gone("b")]);
         let late = std::fs::read_dir(&kit.trash).unwrap().map(|e| e.unwrap().path());
-        let late = late.filter(|p| p.is_file() && p.extension().is_none()).max().unwrap();
+        let late = late
+            .filter(|p| p.is_file() && p.extension().is_none())
+            .max()
+            .unwrap();
         std::fs::write(late, "late").unwrap();
         let open = || Trash::open(&kit.hands.root, &kit.trash).unwrap();
         let trash = open();
@@ -218,7 +224,9 @@ fn an_error_at_every_call_of_emptying_the_trash_loses_no_late_write() {
         if let Err(error) = result.unwrap() {
             assert!(names_a_path(&error, &kit.base), "{what}: {error:?}");
         }
-        let kept = empty::empty(&open(), &kit.store, &Default::default()).unwrap().kept;
+        let kept = empty::empty(&open(), &kit.store, &Default::default())
+            .unwrap()
+            .kept;
         assert_eq!((kept, kit.trashed()), (0, vec![]), "{what}");
         let hash = kit.store.hash(b"late");
         assert_eq!(kit.store.read(&hash).unwrap(), b"late", "{what}");
@@ -230,7 +238,10 @@ fn an_error_at_every_call_of_emptying_the_trash_loses_no_late_write() {
 fn an_error_at_every_call_of_a_journal_leaves_none_that_stands_in_the_way() {
     let scene = scene(true);
     die_at(&scene, 300);
-    let journal = crate::journal::read(&scene.kit.journal()).unwrap().unwrap().journal;
+    let journal = crate::journal::read(&scene.kit.journal())
+        .unwrap()
+        .unwrap()
+        .journal;
     at_every_call(|nth, errno| {
         let folder = memory_folder();
         let path = folder.path().join("op.journal");

@@ -20,5 +20,7 @@ fn steps(short: usize, share: usize) -> (usize, Dice) {
 }
 
 fn memory_folder() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
 }

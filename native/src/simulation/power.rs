@@ -111,6 +111,14 @@ fn cut_and_recover(run: &Run, dice: &mut Dice) -> Result<(), String> {
         let (checked, log) = logged(|| recover_and_check(&first.kit, mode, run));
         let at = dice.below(log.len() + 1);
         let disk = start.after_cut(&log[..at], order, dice);
+        if std::env::var_os("DBG").is_some() {
+            for (i, e) in log[..at].iter().enumerate() {
+                let mut t = format!("{e:?}");
+                t.truncate(140);
+                println!("{i} {t}");
+            }
+            println!("----");
+        }
         checked.map(|()| (come_up(&disk, run.exchange), at))
     })
     .map_err(|wrong| format!("{mode:?}, names {order:?}, cut behind {at}: {wrong}"))?;

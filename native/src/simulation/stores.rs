@@ -50,7 +50,11 @@ fn a_power_cut_at_any_moment_takes_no_synced_blob_and_makes_no_wrong_one() {
     let folder = memory_folder();
     let start = Disk::of(folder.path());
     let mut promises = Vec::new();
-    let (used, log) = logged(|| use_store(folder.path(), |blobs| promises.push((log_length(), blobs.to_vec()))));
+    let (used, log) = logged(|| {
+        use_store(folder.path(), |blobs| {
+            promises.push((log_length(), blobs.to_vec()))
+        })
+    });
     used.unwrap();
     for step in 0..steps {
         let order = [Order::Kept, Order::Loose][step % 2];
@@ -60,7 +64,9 @@ fn a_power_cut_at_any_moment_takes_no_synced_blob_and_makes_no_wrong_one() {
         let store = open(up.path());
         for number in 0..5 {
             let bytes = blob(number);
-            let promised = promises.iter().any(|(since, blobs)| *since <= at && blobs.contains(&number));
+            let promised = promises
+                .iter()
+                .any(|(since, blobs)| *since <= at && blobs.contains(&number));
             let sure = promised && !(COLLECTED.contains(&number) && at > promises[1].0);
             let what = format!("step {step}: blob {number}, names {order:?}, cut behind {at}");
             match store.read(&store.hash(&bytes)) {
@@ -69,7 +75,11 @@ fn a_power_cut_at_any_moment_takes_no_synced_blob_and_makes_no_wrong_one() {
             }
             // What is lost can be stored again, whatever was left of it.
             store.put(&bytes).unwrap();
-            assert_eq!(store.read(&store.hash(&bytes)).unwrap(), bytes, "{what}, stored again");
+            assert_eq!(
+                store.read(&store.hash(&bytes)).unwrap(),
+                bytes,
+                "{what}, stored again"
+            );
         }
     }
 }
@@ -81,9 +91,11 @@ fn an_error_at_every_call_of_the_segments_takes_no_blob_that_was_promised() {
             let folder = memory_folder();
             let what = format!("{errno:?} at {nth}");
             let mut promised = Vec::new();
-            let (result, came) = at_call(nth, move || Err(errno), || {
-                use_store(folder.path(), |blobs| promised.extend_from_slice(blobs))
-            });
+            let (result, came) = at_call(
+                nth,
+                move || Err(errno),
+                || use_store(folder.path(), |blobs| promised.extend_from_slice(blobs)),
+            );
             if let Err(error) = result.unwrap() {
                 let named = error.path.is_some() || error.message.contains(&*folder.path().to_string_lossy());
                 assert!(named, "{what}: {error:?}");
@@ -170,7 +182,11 @@ fn an_index_after_a_power_cut_at_any_moment_is_one_that_was_or_none() {
         let found = IndexFile::new(up.path().join("index"), STORE).load();
         if let Some(found) = found {
             loaded += 1;
-            assert!(says(&found.index, found.at.seq), "step {step}, cut behind {at}: {:?}", found.at);
+            assert!(
+                says(&found.index, found.at.seq),
+                "step {step}, cut behind {at}: {:?}",
+                found.at
+            );
         }
     }
     assert!(loaded > steps / 10, "{loaded} of {steps} cuts left an index");
@@ -185,16 +201,20 @@ fn an_error_at_every_call_of_the_index_leaves_one_that_was_or_none_and_the_next_
             let what = format!("{errno:?} at {nth}");
             let mut file = IndexFile::new(path.clone(), STORE);
             let mut index = Index::new();
-            let (_, came) = at_call(nth, move || Err(errno), || {
-                for seq in 1..=LAST {
-                    if let Err(error) = step_on(&mut file, &mut index, seq) {
-                        assert!(error.path.is_some(), "{errno:?} at {nth}: {error:?}");
+            let (_, came) = at_call(
+                nth,
+                move || Err(errno),
+                || {
+                    for seq in 1..=LAST {
+                        if let Err(error) = step_on(&mut file, &mut index, seq) {
+                            assert!(error.path.is_some(), "{errno:?} at {nth}: {error:?}");
+                        }
+                        if let Some(found) = IndexFile::new(path.clone(), STORE).load() {
+                            assert!(says(&found.index, found.at.seq), "{errno:?} at {nth}");
+                        }
                     }
-                    if let Some(found) = IndexFile::new(path.clone(), STORE).load() {
-                        assert!(says(&found.index, found.at.seq), "{errno:?} at {nth}");
-                    }
-                }
-            });
+                },
+            );
             step_on(&mut file, &mut index, LAST + 1).unwrap();
             let found = IndexFile::new(path, STORE).load().unwrap();
             assert!(says(&found.index, LAST + 1), "{what}");

@@ -54,11 +54,11 @@ impl<'a> Trash<'a> {
         match sys::file::make_folder(path) {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error).doing("make the trash folder"),
+            Err(error) => return Err(error).doing_at("make the trash folder", path.as_os_str().as_bytes()),
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let store = sys::openat(CWD, path.as_os_str().as_bytes(), flags, Mode::empty())
-            .doing("open the trash folder")?;
+            .doing_at("open the trash folder", path.as_os_str().as_bytes())?;
         let near = root.same_mount(store.as_fd());
         Ok(Trash {
             root,
@@ -71,6 +71,11 @@ impl<'a> Trash<'a> {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Its path, for messages.
+    pub fn shown(&self) -> &[u8] {
+        self.path.as_os_str().as_bytes()
     }
 
     pub fn store_fd(&self) -> BorrowedFd<'_> {

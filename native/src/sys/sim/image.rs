@@ -249,9 +249,14 @@ fn touched(effect: &Effect) -> Vec<Place> {
     }
 }
 
-/// A folder goes only with all that left it before.
+/// A folder goes only with all that left it before, and holds something only where it was made.
 fn depends(later: &Effect, earlier: &Effect) -> bool {
     let places = touched(earlier);
+    if let Effect::Made { ino, .. } = earlier
+        && touched(later).iter().any(|place| place.0 == *ino)
+    {
+        return true;
+    }
     let emptied = |place: &Place| matches!(later, Effect::Unlinked { ino, .. } if place.0 == *ino);
     touched(later).iter().any(|place| places.contains(place)) || places.iter().any(emptied)
 }

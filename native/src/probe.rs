@@ -104,7 +104,7 @@ pub fn probe(root: &Root, scratch: Option<&Path>) -> Result<Abilities> {
 fn open_near(root: &Root, path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = sys::openat(CWD, path.as_os_str().as_bytes(), flags, Mode::empty()).ok()?;
-    root.same_mount(fd.as_fd()).then_some(fd)
+    root.same_mount(fd.as_fd()).ok()?.then_some(fd)
 }
 
 struct Names {

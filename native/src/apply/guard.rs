@@ -305,7 +305,7 @@ pub fn swap_back(context: &Context<'_>, parent: &Parent, item: &mut Item) {
         }
         None => {}
     }
-    if !drop_temp(context, dir, item) {
+    if drop_temp(context, dir, item).is_err() {
         item.note(TEMP_LEFT);
     }
 }

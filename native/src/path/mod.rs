@@ -95,7 +95,7 @@ impl Root {
                 },
             )?;
         let id = identity(fd.as_fd()).doing_at("stat the root", path.as_os_str().as_bytes())?;
-        let mount = mount_id(fd.as_fd());
+        let mount = mount_id(fd.as_fd()).doing_at("stat the root", path.as_os_str().as_bytes())?;
         Ok(Root {
             fd,
             path: path.to_path_buf(),
@@ -139,9 +139,9 @@ impl Root {
     }
 
     /// True where `fd` is on the root's mount, so that a rename between the two works.
-    pub fn same_mount(&self, fd: BorrowedFd<'_>) -> bool {
-        let Ok(id) = identity(fd) else { return false };
-        id.dev == self.id.dev && (self.mount.is_none() || mount_id(fd) == self.mount)
+    pub fn same_mount(&self, fd: BorrowedFd<'_>) -> sys::Sys<bool> {
+        let id = identity(fd)?;
+        Ok(id.dev == self.id.dev && (self.mount.is_none() || mount_id(fd)? == self.mount))
     }
 
     /// Resolves the folder that holds `path`.
@@ -201,14 +201,19 @@ impl Root {
         for name in path.split(|b| *b == b'/') {
             let from = at.as_ref().map_or(self.fd.as_fd(), |fd| fd.as_fd());
             let fd = sys::openat(from, name, flags, Mode::empty()).map_err(walk_error)?;
-            let id = identity(fd.as_fd()).map_err(WalkError::Io)?;
-            let mount = self.mount.and_then(|_| mount_id(fd.as_fd()));
-            if id.dev != self.id.dev || mount != self.mount {
+            if !self.same_mount(fd.as_fd()).map_err(WalkError::Io)? {
                 return Err(WalkError::Mount);
             }
             at = Some(fd);
         }
         at.ok_or(WalkError::BadName)
+    }
+}
+
+impl WalkError {
+    /// The system's, and perhaps gone next time; not what somebody put there.
+    pub fn is_fault(self) -> bool {
+        matches!(self, WalkError::Denied | WalkError::Io(_))
     }
 }
 
@@ -267,7 +272,11 @@ pub fn identity(fd: BorrowedFd<'_>) -> std::result::Result<FileId, Errno> {
 }
 
 /// The mount that a descriptor is on; None on kernels before 5.8.
-fn mount_id(fd: BorrowedFd<'_>) -> Option<u64> {
-    let found = sys::statx(fd, StatxFlags::MNT_ID).ok()?;
-    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
+fn mount_id(fd: BorrowedFd<'_>) -> sys::Sys<Option<u64>> {
+    match sys::statx(fd, StatxFlags::MNT_ID) {
+        Ok(found) => Ok((found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)),
+        // No such call, or none that a filter lets through.
+        Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => Ok(None),
+        Err(errno) => Err(errno),
+    }
 }

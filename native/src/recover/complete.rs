@@ -39,7 +39,7 @@ pub fn complete(
             Err(WalkError::Missing | WalkError::NotFolder) if item.entry.expect == Version::Absent => {
                 Next::From(Version::Absent)
             }
-            Err(error) => Next::Settled(Settled::neither(error.to_string())),
+            Err(error) => Next::Settled(Settled::unreached(error)),
         };
         match next {
             Next::Settled(settled) => *out = Some(settled),
@@ -79,12 +79,12 @@ fn settle_rest(context: &Context<'_>, rest: &Item, original: &Item) -> Settled {
         Err(WalkError::Missing | WalkError::NotFolder) if original.entry.target == Version::Absent => {
             Settled::at(PathState::New)
         }
-        Err(error) => Settled::neither(error.to_string()),
+        Err(error) => Settled::unreached(error),
     };
     match &rest.result {
         Some(Err(stop)) => Settled {
             detail: format!("{} {}", stop.reason, stop.detail).trim().to_string(),
-            fault: is_fault(stop),
+            fault: state.fault || is_fault(stop),
             ..state
         },
         _ => state,
@@ -127,7 +127,7 @@ fn judge_begun(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut I
         if stands.temp == Some(false) {
             taken |= settle_exchange(context, parent, item, stands.ours_at_path);
         }
-        keep::drop_temp(context, parent.dir.as_fd(), item);
+        let _tried_again_at_the_end = keep::drop_temp(context, parent.dir.as_fd(), item);
     }
     let look = match path_of(parent, item).look(context.store) {
         Ok(look) => look,

@@ -32,7 +32,10 @@ pub fn undo_folder(context: &Context<'_>, parent: &Parent, item: &mut Item) -> O
     let made_here = match item.act {
         Act::MakeFolder => true,
         // Only what gave way to it proves that the folder is ours.
-        Act::RemoveThenFolder => matches!(context.trash.find(&item.trash), Ok(Some(_))),
+        Act::RemoveThenFolder => match context.trash.find(&item.trash) {
+            Ok(found) => found.is_some(),
+            Err(errno) => return Some(Settled::fault(format!("look into the trash: {errno}"))),
+        },
         _ => return None,
     };
     let last = item.act == Act::MakeFolder;
@@ -126,8 +129,8 @@ pub fn finish_folder(context: &Context<'_>, item: &mut Item, out: &mut Option<Se
     }
     let parent = match context.root.parent(item.path()) {
         Ok(parent) => parent,
-        Err(_) => {
-            *out = Some(Settled::neither("its folder is gone"));
+        Err(error) => {
+            *out = Some(Settled::unreached(error));
             return;
         }
     };

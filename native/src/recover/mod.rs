@@ -9,14 +9,17 @@
 
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
+use crate::apply::guard::Context;
 use crate::apply::item::{Act, ApplyEntry, Item};
 use crate::apply::{Hands, keep};
 use crate::error::{Code, EngineError, IoContext, Result};
 use crate::journal::{self, Journal, JournalFile};
-use crate::path::{FileId, look::Look, names};
+use crate::path::{FileId, WalkError, leaf, look::Look, names};
 use crate::task::Work;
 use crate::trash::Trash;
-use crate::wire::{Id, RelPath};
+use crate::wire::{Id, Reason, RelPath, Version};
 
 mod complete;
 mod folders;
@@ -88,14 +91,59 @@ impl Settled {
         }
     }
 
+    /// The walk to the path's folder ended.
+    fn unreached(error: WalkError) -> Self {
+        Settled {
+            fault: error.is_fault(),
+            ..Settled::neither(error.to_string())
+        }
+    }
+
     /// By what is at the path now.
     fn by(look: &Look, item: &Item) -> Self {
         if look.version == item.entry.expect {
             Settled::at(PathState::Old)
         } else if look.version == item.entry.target {
             Settled::at(PathState::New)
+        } else if unreadable_for_now(look, item) {
+            Settled::fault("it can't be read")
         } else {
             Settled::neither("it holds what this operation neither found nor wrote")
+        }
+    }
+}
+
+/// A file with the bits of one that we know, which yet can't be opened: the system's fault, not somebody's content.
+fn unreadable_for_now(look: &Look, item: &Item) -> bool {
+    let Version::Uncovered {
+        reason: Reason::Unreadable,
+        stat,
+    } = &look.version
+    else {
+        return false;
+    };
+    let is_like = |version: &Version| matches!(version, Version::File { mode, .. } if *mode == stat.mode);
+    stat.mode & 0o400 != 0 && (is_like(&item.entry.expect) || is_like(&item.entry.target))
+}
+
+/// Tries once more to take away temps that are still there. One that stays keeps the journal, unless nothing is ever
+/// removed from its folder (append-only): it lies under a name that no scan looks at.
+fn clear_temps(context: &Context<'_>, items: &[Item], (settled, swapping): (&mut [Settled], bool)) {
+    for (item, settled) in items.iter().zip(settled) {
+        let Ok(parent) = context.root.parent(item.path()) else {
+            continue;
+        };
+        let dir = std::os::fd::AsFd::as_fd(&parent.dir);
+        let ended = match leaf::stat(dir, &item.temp) {
+            _ if !item.act.swaps() => continue,
+            Ok(None) => continue,
+            Ok(Some(_)) if swapping => keep::drop_temp(context, dir, item),
+            Ok(Some(_)) => leaf::unlink(dir, &item.temp),
+            Err(errno) => Err(errno),
+        };
+        match ended {
+            Ok(()) | Err(Errno::PERM) => {}
+            Err(errno) => *settled = Settled::fault(format!("its temp file was left: {errno}")),
         }
     }
 }
@@ -118,7 +166,7 @@ pub fn recover(hands: &Hands, request: &RecoverRequest, work: &Work) -> Result<R
     let trash = Trash::open(&hands.root, &request.trash)?;
     let context = hands.context(&trash, work);
     let mut items = items_of(&stored.journal, hands.root.id().dev);
-    let settled = match request.mode {
+    let mut settled = match request.mode {
         Mode::Rollback => {
             let mut all: Vec<&mut Item> = items.iter_mut().collect();
             roll_back::roll_back(&context, &mut all, stored.journal.swapping)
@@ -128,6 +176,7 @@ pub fn recover(hands: &Hands, request: &RecoverRequest, work: &Work) -> Result<R
             complete::complete(&context, &mut items, (&mut file, stored.journal.swapping))?
         }
     };
+    clear_temps(&context, &items, (&mut settled, stored.journal.swapping));
     if !settled.iter().any(|s| s.fault) {
         crate::sys::syncfs(hands.root.fd()).doing_at("sync the recovered tree", hands.root.shown())?;
         trash.sync().doing_at("sync the trash", trash.shown())?;
@@ -152,7 +201,7 @@ pub fn finish(hands: &Hands, path: &std::path::Path) -> Result<()> {
             if item.act.swaps()
                 && let Ok(parent) = hands.root.parent(item.path())
             {
-                keep::drop_temp(&context, std::os::fd::AsFd::as_fd(&parent.dir), &item);
+                let _stays = keep::drop_temp(&context, std::os::fd::AsFd::as_fd(&parent.dir), &item);
             }
         }
     }

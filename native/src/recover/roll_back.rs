@@ -61,8 +61,7 @@ fn each(
             Err(WalkError::NotFolder) if item.entry.expect == Version::Absent => {
                 Some(Settled::at(PathState::Old))
             }
-            Err(WalkError::Io(errno)) => Some(Settled::fault(format!("the walk to it failed: {errno}"))),
-            Err(error) => Some(Settled::neither(error.to_string())),
+            Err(error) => Some(Settled::unreached(error)),
         };
     }
 }
@@ -142,7 +141,7 @@ fn undo_swap(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut Ite
         (None, None) if stands.ours_at_path => return undo_alone(context, parent, item, &stands.path),
         (None, None) => {}
     }
-    keep::drop_temp(context, dir, item);
+    let _tried_again_at_the_end = keep::drop_temp(context, dir, item);
     now(context, parent, item)
 }
 
@@ -215,7 +214,7 @@ fn bring_back_from_trash(
     }
     let temp_free = matches!(leaf::stat(dir, &item.temp), Ok(None));
     if path.version == item.entry.expect || !(by_inode || (temp_free && path.version == item.entry.target)) {
-        keep::drop_temp(context, dir, item);
+        let _tried_again_at_the_end = keep::drop_temp(context, dir, item);
         return Some(Settled {
             detail: kept,
             ..Settled::by(path, item)

@@ -4,7 +4,7 @@
 //! (a panic that no code of ours catches or cleans up after, so that the disk is left as a SIGKILL leaves it). Behind:
 //! what the call did is written to a log (`effect`), from which `image` builds what a power cut may leave.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -22,6 +22,7 @@ struct Died;
 
 thread_local! {
     static PLAN: RefCell<Option<Plan>> = const { RefCell::new(None) };
+    static CALL: Cell<&'static str> = const { Cell::new("") };
     static LOG: RefCell<Option<Vec<Effect>>> = const { RefCell::new(None) };
     static KNOWN_AS: RefCell<HashMap<Ino, Ino>> = RefCell::default();
 }
@@ -48,6 +49,7 @@ struct Plan {
 }
 
 pub fn before(call: &'static str) -> Sys<()> {
+    CALL.set(call);
     let due = PLAN.with_borrow_mut(|plan| {
         let due = plan.as_mut()?;
         due.left -= usize::from(!(due.changes && READS.contains(&call)));
@@ -86,6 +88,11 @@ fn run<T>(left: usize, (changes, hook): (bool, Hook), body: impl FnOnce() -> T) 
         Err(panic) if panic.is::<Died>() => (None, true),
         Err(panic) => resume_unwind(panic),
     }
+}
+
+/// Which call a hook runs before.
+pub fn call() -> &'static str {
+    CALL.get()
 }
 
 pub fn die() -> Sys<()> {

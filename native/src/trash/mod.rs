@@ -59,7 +59,9 @@ impl<'a> Trash<'a> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let store = sys::openat(CWD, path.as_os_str().as_bytes(), flags, Mode::empty())
             .doing_at("open the trash folder", path.as_os_str().as_bytes())?;
-        let near = root.same_mount(store.as_fd());
+        let near = root
+            .same_mount(store.as_fd())
+            .doing_at("stat the trash folder", path.as_os_str().as_bytes())?;
         Ok(Trash {
             root,
             path: path.to_path_buf(),
@@ -151,6 +153,8 @@ impl<'a> Trash<'a> {
         match self.root.folder(b".takeback/trash") {
             Ok(found) => Ok(Some(self.inside.get_or_init(|| found.dir).as_fd())),
             Err(crate::path::WalkError::Missing) => Ok(None),
+            Err(crate::path::WalkError::Io(errno)) => Err(errno),
+            Err(crate::path::WalkError::Denied) => Err(Errno::ACCESS),
             Err(_) => Err(Errno::NOTDIR),
         }
     }

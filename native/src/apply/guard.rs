@@ -263,7 +263,7 @@ pub fn note_writer(item: &mut Item, out: &Look) {
 /// The folder must still be where it was: one that was moved out of the root takes nothing of ours along.
 pub fn check_folder(context: &Context<'_>, parent: &Parent, item: &Item) -> Result<(), Stop> {
     let folder = names::split(item.path()).0;
-    if context.root.still_at(folder, parent.id) {
+    if context.root.still_at(folder, parent.id)? {
         return Ok(());
     }
     Err(Stop::failed(

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 
 use super::attributes;
-use super::guard::{At, Context, check, check_item, note_writer};
+use super::guard::{At, Context, check, check_folder, check_item, note_writer};
 use super::item::{Act, Item, Stop};
 use super::keep::discard_temp;
 use crate::error::Code;
@@ -118,15 +118,14 @@ pub fn change_mode(context: &Context<'_>, parent: &Parent, item: &mut Item) -> R
     }
     attributes::set_mode(open.fd.as_fd(), new).map_err(stopped)?;
     let still = leaf::stat(at.dir, at.name).map(|found| found.map(|s| FileId::of(&s)));
-    let here = context
-        .root
-        .still_at(crate::path::names::split(item.path()).0, parent.id);
-    if still == Ok(found.id()) && here {
+    let here = check_folder(context, parent, item);
+    if still == Ok(found.id()) && here.is_ok() {
         return Ok(());
     }
     // Another file took the name, or nobody knows: the one that was changed gets its bits back.
     attributes::set_mode(open.fd.as_fd(), old).map_err(stopped)?;
-    Err(still.err().map_or_else(|| changed(at, context), stopped))
+    let other = || here.err().unwrap_or_else(|| changed(at, context));
+    Err(still.err().map_or_else(other, stopped))
 }
 
 fn changed(at: At<'_>, context: &Context<'_>) -> Stop {

@@ -160,9 +160,13 @@ impl Root {
         Ok(Parent { dir, id })
     }
 
-    /// True where the folder at `path` is still the one that `id` names.
-    pub fn still_at(&self, path: &[u8], id: FileId) -> bool {
-        self.folder(path).is_ok_and(|now| now.id == id)
+    /// True where the folder at `path` is still the one that `id` names. An error: it can't be told at this moment.
+    pub fn still_at(&self, path: &[u8], id: FileId) -> std::result::Result<bool, WalkError> {
+        match self.folder(path) {
+            Ok(now) => Ok(now.id == id),
+            Err(error) if error.is_fault() => Err(error),
+            Err(_) => Ok(false),
+        }
     }
 
     fn walk(&self, path: &[u8]) -> std::result::Result<OwnedFd, WalkError> {

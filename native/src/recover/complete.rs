@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use super::roll_back::{bring_back_from_temp, drop_anew, drop_unswapped, now, path_of, standing};
+use super::roll_back::{bring_back_from_temp, drop_anew, drop_unswapped, now, path_of, standing, temp_left};
 use super::{PathState, Settled};
 use crate::apply;
 use crate::apply::guard::{self, At, Context};
@@ -84,19 +84,11 @@ fn settle_rest(context: &Context<'_>, rest: &Item, original: &Item) -> Settled {
     match &rest.result {
         Some(Err(stop)) => Settled {
             detail: format!("{} {}", stop.reason, stop.detail).trim().to_string(),
-            fault: state.fault || is_fault(stop),
+            fault: state.fault || super::is_fault(stop, original),
             ..state
         },
         _ => state,
     }
-}
-
-/// The system's, and perhaps gone next time; not somebody's content.
-fn is_fault(stop: &Stop) -> bool {
-    matches!(
-        stop.reason,
-        "io-error" | "no-space" | "permission-denied" | "blob-missing" | "blob-corrupt"
-    )
 }
 
 fn rest_of(item: &Item, from: Version) -> Item {
@@ -122,12 +114,18 @@ fn judge_begun(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut I
     };
     let mut taken = stands.kept.is_some();
     if item.act.swaps() && !swapping {
-        drop_unswapped(parent.dir.as_fd(), item);
+        let dropped = drop_unswapped(parent.dir.as_fd(), item);
+        if let Some(left) = temp_left(dropped) {
+            return Next::Settled(left);
+        }
     } else if item.act.swaps() {
         if stands.temp == Some(false) {
             taken |= settle_exchange(context, parent, item, stands.ours_at_path);
         }
-        let _tried_again_at_the_end = keep::drop_temp(context, parent.dir.as_fd(), item);
+        let dropped = keep::drop_temp(context, parent.dir.as_fd(), item);
+        if let Some(left) = temp_left(dropped) {
+            return Next::Settled(left);
+        }
     }
     let look = match path_of(parent, item).look(context.store) {
         Ok(look) => look,

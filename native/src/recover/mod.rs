@@ -9,10 +9,8 @@
 
 use std::path::PathBuf;
 
-use rustix::io::Errno;
-
 use crate::apply::guard::Context;
-use crate::apply::item::{Act, ApplyEntry, Item};
+use crate::apply::item::{Act, ApplyEntry, Item, Stop};
 use crate::apply::{Hands, keep};
 use crate::error::{Code, EngineError, IoContext, Result};
 use crate::journal::{self, Journal, JournalFile};
@@ -105,7 +103,7 @@ impl Settled {
             Settled::at(PathState::Old)
         } else if look.version == item.entry.target {
             Settled::at(PathState::New)
-        } else if unreadable_for_now(look, item) {
+        } else if unreadable_for_now(&look.version, item) {
             Settled::fault("it can't be read")
         } else {
             Settled::neither("it holds what this operation neither found nor wrote")
@@ -114,16 +112,29 @@ impl Settled {
 }
 
 /// A file with the bits of one that we know, which yet can't be opened: the system's fault, not somebody's content.
-fn unreadable_for_now(look: &Look, item: &Item) -> bool {
+fn unreadable_for_now(found: &Version, item: &Item) -> bool {
     let Version::Uncovered {
         reason: Reason::Unreadable,
         stat,
-    } = &look.version
+    } = found
     else {
         return false;
     };
     let is_like = |version: &Version| matches!(version, Version::File { mode, .. } if *mode == stat.mode);
     stat.mode & 0o400 != 0 && (is_like(&item.entry.expect) || is_like(&item.entry.target))
+}
+
+/// The system's fault, and perhaps gone next time; not somebody's content.
+fn is_fault(stop: &Stop, item: &Item) -> bool {
+    let system = [
+        "io-error",
+        "no-space",
+        "permission-denied",
+        "blob-missing",
+        "blob-corrupt",
+    ];
+    let found = stop.found.as_ref();
+    system.contains(&stop.reason) || found.is_some_and(|found| unreadable_for_now(found, item))
 }
 
 /// Tries once more to take away temps that are still there. One that stays keeps the journal, unless nothing is ever
@@ -141,9 +152,8 @@ fn clear_temps(context: &Context<'_>, items: &[Item], (settled, swapping): (&mut
             Ok(Some(_)) => leaf::unlink(dir, &item.temp),
             Err(errno) => Err(errno),
         };
-        match ended {
-            Ok(()) | Err(Errno::PERM) => {}
-            Err(errno) => *settled = Settled::fault(format!("its temp file was left: {errno}")),
+        if let Some(left) = roll_back::temp_left(ended) {
+            *settled = left;
         }
     }
 }

@@ -3,10 +3,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use rustix::io::Errno;
+
 use super::{PathState, Settled, folders};
 use crate::apply::guard::{self, At, Context, Put};
 use crate::apply::item::{Act, ApplyEntry, Item, Stop};
-use crate::apply::{keep, temps};
+use crate::apply::{Status, keep, temps};
 use crate::path::look::Look;
 use crate::path::{FileId, Parent, WalkError, leaf};
 use crate::trash::Slot;
@@ -111,8 +113,8 @@ pub fn standing(context: &Context<'_>, parent: &Parent, item: &Item) -> leaf::Sy
 fn undo_swap(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut Item, bool)) -> Settled {
     let dir = parent.dir.as_fd();
     if !swapping {
-        drop_unswapped(dir, item);
-        return now(context, parent, item);
+        let dropped = drop_unswapped(dir, item);
+        return temp_left(dropped).unwrap_or_else(|| now(context, parent, item));
     }
     if let Some(stays) = drop_anew(dir, item) {
         return stays;
@@ -122,7 +124,12 @@ fn undo_swap(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut Ite
         Err(errno) => return Settled::fault(format!("look at it: {errno}")),
     };
     match (stands.temp, stands.kept) {
-        (Some(false), _) => bring_back_from_temp(context, parent, item, stands.ours_at_path),
+        (Some(false), _) => {
+            bring_back_from_temp(context, parent, item, stands.ours_at_path);
+            if let Some(fault) = not_brought_back(context, parent, item) {
+                return fault;
+            }
+        }
         (_, Some(slot)) => {
             if let Some(kept) = bring_back_from_trash(context, parent, (item, &slot), &stands.path) {
                 return kept;
@@ -141,17 +148,24 @@ fn undo_swap(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut Ite
         (None, None) if stands.ours_at_path => return undo_alone(context, parent, item, &stands.path),
         (None, None) => {}
     }
-    let _tried_again_at_the_end = keep::drop_temp(context, dir, item);
-    now(context, parent, item)
+    let dropped = keep::drop_temp(context, dir, item);
+    temp_left(dropped).unwrap_or_else(|| now(context, parent, item))
 }
 
 /// A temp that no swap can have touched.
-pub fn drop_unswapped(dir: BorrowedFd<'_>, item: &Item) {
-    if let Ok(Some(stat)) = leaf::stat(dir, &item.temp)
-        && leaf::kind(&stat) != crate::wire::FileKind::Dir
-    {
-        // One that can't be unlinked lies under a name that no scan looks at.
-        let _stays = leaf::unlink(dir, &item.temp);
+pub fn drop_unswapped(dir: BorrowedFd<'_>, item: &Item) -> leaf::Sys<()> {
+    match leaf::stat(dir, &item.temp)? {
+        Some(stat) if leaf::kind(&stat) != crate::wire::FileKind::Dir => leaf::unlink(dir, &item.temp),
+        _ => Ok(()),
+    }
+}
+
+/// Some: the temp stays, and is to be tried again. Where nothing is ever removed (append-only), it stays for good,
+/// under a name that no scan looks at.
+pub fn temp_left(dropped: leaf::Sys<()>) -> Option<Settled> {
+    match dropped {
+        Ok(()) | Err(Errno::PERM) => None,
+        Err(errno) => Some(Settled::fault(format!("its temp file was left: {errno}"))),
     }
 }
 
@@ -161,14 +175,8 @@ pub fn drop_anew(dir: BorrowedFd<'_>, item: &mut Item) -> Option<Settled> {
         return None;
     }
     item.prepared = None;
-    drop_unswapped(dir, item);
-    match leaf::stat(dir, &item.temp) {
-        Ok(None) => None,
-        Ok(Some(_)) => Some(Settled::fault(
-            "a new file that was not finished can't be removed",
-        )),
-        Err(errno) => Some(Settled::fault(format!("look at it: {errno}"))),
-    }
+    let fault = |errno| Settled::fault(format!("remove a new file that was not finished: {errno}"));
+    drop_unswapped(dir, item).err().map(fault)
 }
 
 /// What came out by exchange is under the temp's name.
@@ -188,6 +196,15 @@ pub fn bring_back_from_temp(context: &Context<'_>, parent: &Parent, item: &Item,
     } else {
         // Fails where the name is taken; then it is moved to the trash by `drop_temp`.
         let _taken = leaf::rename_new(dir, &item.temp, dir, item.name());
+    }
+}
+
+/// Some: the new file is there all the same, so that what was to come back is under the temp's name still.
+fn not_brought_back(context: &Context<'_>, parent: &Parent, item: &Item) -> Option<Settled> {
+    match path_of(parent, item).look(context.store) {
+        Ok(look) if look.version == item.entry.target => Some(Settled::fault("it could not be brought back")),
+        Ok(_) => None,
+        Err(errno) => Some(Settled::fault(format!("look at it: {errno}"))),
     }
 }
 
@@ -214,7 +231,10 @@ fn bring_back_from_trash(
     }
     let temp_free = matches!(leaf::stat(dir, &item.temp), Ok(None));
     if path.version == item.entry.expect || !(by_inode || (temp_free && path.version == item.entry.target)) {
-        let _tried_again_at_the_end = keep::drop_temp(context, dir, item);
+        let dropped = keep::drop_temp(context, dir, item);
+        if let Some(left) = temp_left(dropped) {
+            return Some(left);
+        }
         return Some(Settled {
             detail: kept,
             ..Settled::by(path, item)
@@ -238,7 +258,7 @@ fn bring_back_from_trash(
     item.prepared = item.prepared.or(path.id());
     if context.ladder.exchange() {
         bring_back_from_temp(context, parent, item, true);
-        return None;
+        return not_brought_back(context, parent, item);
     }
     back_without_exchange(context, parent, item)
 }
@@ -266,6 +286,11 @@ fn undo_alone(context: &Context<'_>, parent: &Parent, item: &mut Item, path: &Lo
         Version::Absent | Version::Dir { .. } => {
             item.swapped = Some(crate::apply::item::Swapped::Nothing);
             guard::swap_back(context, parent, item);
+            // Where it could not be dropped there: the folder that holds it may be one that has to go.
+            let dropped = keep::drop_temp(context, parent.dir.as_fd(), item);
+            if let Some(fault) = temp_left(dropped).or_else(|| not_brought_back(context, parent, item)) {
+                return fault;
+            }
             Ok(())
         }
         _ => replace_again(context, parent, item),
@@ -305,7 +330,9 @@ fn undo_mode(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Settled
     }
     match temps::change_mode(context, parent, &mut inverse(item)) {
         Ok(()) => now(context, parent, item),
-        Err(stop) if stop.status == crate::apply::Status::Failed => Settled::fault(stop.detail),
+        Err(stop) if stop.status == Status::Failed || super::is_fault(&stop, item) => {
+            Settled::fault(stop.detail)
+        }
         Err(_) => now(context, parent, item),
     }
 }

@@ -190,6 +190,7 @@ fn a_recovery_with_errors(mode: Mode, died: usize) {
         if let Err(error) = result.unwrap() {
             assert!(names_a_path(&error, &other.base), "{what}: {error:?}");
         }
+        let what = format!("{what}, {}", call());
         assert_old_bytes(&scene, &what);
         let last = anew(&scene.kit, true);
         last.recover(mode);

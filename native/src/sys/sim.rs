@@ -49,14 +49,16 @@ struct Plan {
 }
 
 pub fn before(call: &'static str) -> Sys<()> {
-    CALL.set(call);
     let due = PLAN.with_borrow_mut(|plan| {
         let due = plan.as_mut()?;
         due.left -= usize::from(!(due.changes && READS.contains(&call)));
         if due.left == 0 { plan.take() } else { None }
     });
     match due {
-        Some(plan) => (plan.hook)(),
+        Some(plan) => {
+            CALL.set(call);
+            (plan.hook)()
+        }
         None => Ok(()),
     }
 }
@@ -90,7 +92,7 @@ fn run<T>(left: usize, (changes, hook): (bool, Hook), body: impl FnOnce() -> T) 
     }
 }
 
-/// Which call a hook runs before.
+/// Which call the last hook ran before.
 pub fn call() -> &'static str {
     CALL.get()
 }

@@ -13,13 +13,15 @@ use crate::wire::Version;
 /// What the owner needs to work in a folder.
 const OWNER: u32 = 0o700;
 
-pub fn remake_folder(parent: &Parent, item: &Item) {
-    if let (Act::ReplaceFolder, Version::Dir { mode }) = (item.act, &item.entry.expect)
-        && leaf::make_folder(parent.dir.as_fd(), item.name()).is_ok()
-        && let Ok(Some(stat)) = leaf::stat(parent.dir.as_fd(), item.name())
-    {
-        // What fails here shows in the look that follows.
-        let _seen_later = leaf::chmod_folder(parent.dir.as_fd(), item.name(), FileId::of(&stat), *mode);
+pub fn remake_folder(parent: &Parent, item: &Item) -> leaf::Sys<()> {
+    let (Act::ReplaceFolder, Version::Dir { mode }) = (item.act, &item.entry.expect) else {
+        return Ok(());
+    };
+    let dir = parent.dir.as_fd();
+    leaf::make_folder(dir, item.name())?;
+    match leaf::stat(dir, item.name())? {
+        Some(stat) => leaf::chmod_folder(dir, item.name(), FileId::of(&stat), *mode),
+        None => Ok(()),
     }
 }
 

@@ -98,6 +98,9 @@ pub fn standing(context: &Context<'_>, parent: &Parent, item: &Item) -> leaf::Sy
     let temp = leaf::stat(dir, &item.temp)?.map(|s| item.prepared == Some(FileId::of(&s)));
     let kept = context.trash.find(&item.trash)?;
     let path = path_of(parent, item).look(context.store)?;
+    if super::unreadable_for_now(&path.version, item) {
+        return Err(Errno::ACCESS);
+    }
     let by_inode = item.prepared.is_some() && path.id() == item.prepared;
     // Inode numbers that don't last (some network file systems): the bytes decide, with the proof that we swapped.
     let evidence = item.prepared.is_some() && temp != Some(true) && (temp.is_some() || kept.is_some());
@@ -140,13 +143,16 @@ fn undo_swap(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut Ite
             let _stays = leaf::unlink(dir, &item.temp);
             return undo_alone(context, parent, item, &stands.path);
         }
-        (Some(true), None) => {
-            if stands.path.version == Version::Absent {
-                folders::remake_folder(parent, item);
+        (None, None) if stands.ours_at_path => return undo_alone(context, parent, item, &stands.path),
+        // An emptied folder made way, and the new file isn't there, or not any more.
+        (Some(true) | None, None) => {
+            if item.prepared.is_some()
+                && stands.path.version == Version::Absent
+                && let Err(errno) = folders::remake_folder(parent, item)
+            {
+                return Settled::fault(format!("make the folder again: {errno}"));
             }
         }
-        (None, None) if stands.ours_at_path => return undo_alone(context, parent, item, &stands.path),
-        (None, None) => {}
     }
     let dropped = keep::drop_temp(context, dir, item);
     temp_left(dropped).unwrap_or_else(|| now(context, parent, item))

@@ -92,6 +92,8 @@ export class Engine {
   rulesId: number | null = null;
   /** The tree has its index: what needs a look can be recorded. */
   indexed = false;
+  /** Somebody asked for events to tell where to look; whether they do, `tree.watch` says. */
+  watches = false;
   /** An operation that recovery completed waits for the index. */
   unrecorded = false;
   /** Date.now() of the last look, for calls in other roots that contain this one or lie in it. */
@@ -251,6 +253,14 @@ export class Engine {
     this.position = { seq: head.seq, observationId: head.observationId };
     await this.tree.catchUp(rows.filter(isUsable), this.position);
     await this.#takeRules(head);
+  }
+
+  /** From here on, where it can be had, events tell begins and ends of calls where to look. */
+  async watch(): Promise<void> {
+    if (this.watches) return;
+    this.watches = true;
+    const why = await this.tree.watch();
+    if (why !== null) this.options.logger?.warn('no watch: each look is at the whole tree', { why });
   }
 
   async close(): Promise<void> {

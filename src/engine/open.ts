@@ -24,6 +24,8 @@ export interface OpenEngine {
   readonly maxFileBytes: number | undefined;
   readonly maxEntries: number;
   readonly maxFileEvents: number;
+  /** Default: false. */
+  readonly watch?: boolean | undefined;
   readonly options: EngineOptions;
 }
 
@@ -72,6 +74,7 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
       events,
     };
     const engine = new Engine(parts);
+    if (request.watch === true) await engine.watch();
     await start(engine);
     return engine;
   } catch (error) {

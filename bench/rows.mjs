@@ -43,6 +43,25 @@ export function callRows(stage, session) {
   ];
 }
 
+/** Ends of calls where events tell where to look; with nothing changed, and with 100 files. */
+export function watchRows(stage, session) {
+  const row = (name, count, tries) => {
+    let id = '';
+    return {
+      name: `watched: end of a call, ${name} changed`,
+      ...tries,
+      before: async () => {
+        id = stage.nextId();
+        available(await session.beginCall(id));
+        if (count > 0) await stage.edit(count);
+      },
+      work: async () => check('changes', available(await session.endCall(id)).changes.length, count),
+      against: scanFloor(stage),
+    };
+  };
+  return [row('nothing', 0, { least: REPEATS }), row('100', 100, {})];
+}
+
 function capture(stage, session) {
   return async () => {
     const answer = available(await session.capture(stage.nextId()));

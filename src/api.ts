@@ -42,6 +42,8 @@ export interface Capabilities extends Omit<Abilities, 'tickNs'> {
   readonly root: string;
   readonly dataDir: string;
   readonly sqlite: string;
+  /** Events tell begins and ends of calls where to look; where they don't, why: not asked for, or not to be had here. */
+  readonly watch: { readonly on: boolean; readonly why: string };
 }
 
 export interface RecoveredOperation {

@@ -21,4 +21,5 @@ pub mod sql;
 pub mod task;
 pub mod trash;
 pub mod tree;
+pub mod watch;
 pub mod wire;

@@ -3,6 +3,8 @@
 //! Scans compare, `ingest` reads, `commit` moves the index forward; nothing else does. Rows of other processes come in
 //! by `catch_up`. What touches single paths (peek, apply) is a handle of its own.
 
+mod watching;
+
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -18,9 +20,12 @@ use crate::scan::set::{ChangeSet, Counters};
 use crate::scan::{self, Against, Limits, Root};
 use crate::segment::SegmentStore;
 use crate::task::Work;
+use crate::watch::{self, Watch};
 use crate::wire::{
     Change, Hash, Id, Position, Problem, Reason, RelPath, Version, decode_versions, encode_versions,
 };
+
+use watching::Watching;
 
 /// TreeOptions of `backend.ts`.
 pub struct Options {
@@ -45,6 +50,7 @@ pub struct Tree {
     unsaved: Vec<Step>,
     set: Option<(u32, ChangeSet)>,
     sets: u32,
+    watch: Watching,
 }
 
 /// ScanResult of `backend.ts`.
@@ -71,6 +77,7 @@ impl Tree {
             unsaved: Vec::new(),
             set: None,
             sets: 0,
+            watch: Watching::Off,
         })
     }
 
@@ -94,6 +101,7 @@ impl Tree {
         self.git_keys.clear();
         self.unsaved.clear();
         self.set = None;
+        self.watch.on().into_iter().for_each(Watch::lose);
     }
 
     /// Takes a manifest's versions as current, with no stat key.
@@ -115,6 +123,7 @@ impl Tree {
     /// Takes rows that others appended; their stat keys are unknown.
     pub fn catch_up(&mut self, rows: &[(RelPath, Version)], at: Position) {
         for (path, version) in rows {
+            self.watch.on().into_iter().for_each(|watch| watch.touch(path));
             if self.index.version_at(path) == *version {
                 continue;
             }
@@ -150,6 +159,7 @@ impl Tree {
         self.rules_unsaved = true;
         // Their verdicts were of other rules.
         self.index.forget_ignored();
+        self.watch.on().into_iter().for_each(Watch::lose);
         Ok(())
     }
 
@@ -163,9 +173,11 @@ impl Tree {
     }
 
     /// Looks at the tree; drops an older set.
-    pub fn scan(&mut self, request: scan::Request, work: &Work) -> Result<Scanned> {
+    pub fn scan(&mut self, mut request: scan::Request, work: &Work) -> Result<Scanned> {
         self.set = None;
-        let set = scan::scan(self.against(), request, work)?;
+        request.touched = self.watch.touched(&self.index, &request);
+        let mut set = scan::scan(self.against(), request, work)?;
+        self.watch.take(std::mem::take(&mut set.watched));
         self.sets += 1;
         let scanned = Scanned {
             set: self.sets,
@@ -178,6 +190,12 @@ impl Tree {
         Ok(scanned)
     }
 
+    /// Has events tell where scans within a turn are to look, from the next scan on. Answers why that can't be, where it
+    /// can't: each scan then looks everywhere.
+    pub fn watch(&mut self) -> Option<String> {
+        self.watch.start(self.root.fd.as_fd())
+    }
+
     fn against(&self) -> Against<'_> {
         Against {
             root: &self.root,
@@ -185,6 +203,7 @@ impl Tree {
             index: &self.index,
             frozen: self.frozen.as_ref(),
             git_keys: &self.git_keys,
+            watch: self.watch.watch(),
         }
     }
 
@@ -255,6 +274,13 @@ impl Tree {
         };
         let steps = set.steps();
         self.index.apply(steps.iter().cloned());
+        if let Some(watch) = self.watch.on() {
+            watch.committed(
+                &self.index,
+                &steps,
+                watch::unsettled(&set.problems, set.suspects()),
+            );
+        }
         self.index.at = Some(at);
         self.index.scanned_at_ns = if set.whole {
             set.clock.now_ns

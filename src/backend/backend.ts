@@ -201,6 +201,11 @@ export interface Tree {
   /** Takes the frozen rules that another process's boundary made, or that the timeline has. */
   setRules(snapshot: Uint8Array): Promise<void>;
 
+  /**
+   * From the next scan on, events of the kernel tell scans within a turn where to look; all other scans look everywhere, and so
+   * do these in any doubt. Null: so it is. A text says why it can't be: each scan then looks everywhere. Ask again at any time.
+   */
+  watch(): Promise<string | null>;
   scan(options?: ScanOptions): Promise<ScanResult>;
   /** Reads and stores the suspects of a set. After it the set's changes are final. */
   ingest(set: number, options?: IngestOptions): Promise<IngestResult>;

@@ -235,6 +235,14 @@ export async function sessionInfos(engine: Engine): Promise<SessionInfo[]> {
   return infos;
 }
 
+async function watching(engine: Engine): Promise<Capabilities['watch']> {
+  // With the portable backend it can't be had, whether or not it is asked for.
+  if (!engine.watches && engine.backend.kind === 'native')
+    return { on: false, why: 'it was not asked for (watch: true)' };
+  const why = await engine.tree.watch();
+  return why === null ? { on: true, why: 'it was asked for' } : { on: false, why };
+}
+
 export async function capabilities(engine: Engine): Promise<Capabilities> {
   const abilities = await engine.tree.abilities();
   return {
@@ -245,5 +253,6 @@ export async function capabilities(engine: Engine): Promise<Capabilities> {
     root: engine.layout.root,
     dataDir: engine.layout.dataDir,
     sqlite: await engine.timeline.sqliteVersion(),
+    watch: await watching(engine),
   };
 }

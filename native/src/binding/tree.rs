@@ -222,6 +222,11 @@ impl NativeTree {
     }
 
     #[napi(catch_unwind, ts_return_type = "Promise<unknown>")]
+    pub fn watch<'env>(&self, env: &'env Env) -> napi::Result<Object<'env>> {
+        self.run(env, |tree| Ok(tree.watch().unwrap_or_default()))
+    }
+
+    #[napi(catch_unwind, ts_return_type = "Promise<unknown>")]
     pub fn ingest<'env>(
         &self,
         env: &'env Env,

@@ -198,6 +198,20 @@ impl Index {
         }
     }
 
+    /// Paths whose entries are wanted, the root's among them.
+    pub fn paths_where(&self, wanted: impl Fn(&Entry) -> bool) -> Vec<RelPath> {
+        let mut found = Vec::new();
+        if wanted(self.entry(ROOT)) {
+            found.push(Vec::new());
+        }
+        self.each_below(ROOT, |path, node| {
+            if wanted(self.entry(node)) {
+                found.push(path.to_vec());
+            }
+        });
+        found
+    }
+
     /// Moves forward. Steps sorted by path are fastest.
     pub fn apply(&mut self, steps: impl IntoIterator<Item = Step>) {
         let mut last: (RelPath, NodeId) = (Vec::new(), ROOT);

@@ -14,6 +14,7 @@ use crate::ignore::GitKey;
 use crate::ignore::names::parent_of;
 use crate::index::{Entry, Index, Step, flag, kind};
 use crate::rules::Frozen;
+use crate::watch::Armed;
 use crate::wire::{Change, FileKind, Problem, Reason, RelPath, Version, row_flag};
 
 /// Work done, for tests and results.
@@ -31,6 +32,27 @@ impl Counters {
         self.stat_calls += other.stat_calls;
         self.dirs_read += other.dirs_read;
         self.rules_evaluated += other.rules_evaluated;
+    }
+}
+
+/// What a scan did for the watch of its tree.
+#[derive(Debug, Default)]
+pub struct Watched {
+    pub armed: Vec<Armed>,
+    /// Files with several names that were looked at.
+    pub linked: Vec<RelPath>,
+    /// Why a folder could get no watch.
+    pub failed: Option<rustix::io::Errno>,
+    /// The whole tree was looked at, also where only a part was to be.
+    pub walked: bool,
+}
+
+impl Watched {
+    pub(super) fn add(&mut self, other: &mut Watched) {
+        self.armed.append(&mut other.armed);
+        self.linked.append(&mut other.linked);
+        self.failed = self.failed.or(other.failed);
+        self.walked |= other.walked;
     }
 }
 
@@ -88,6 +110,7 @@ pub struct ChangeSet {
     pub rules: Option<Arc<Frozen>>,
     /// What git's indexes were, where the scan was a boundary's.
     pub git_keys: Option<BTreeMap<RelPath, GitKey>>,
+    pub watched: Watched,
 }
 
 impl ChangeSet {
@@ -101,6 +124,7 @@ impl ChangeSet {
             whole: true,
             rules: None,
             git_keys: None,
+            watched: Watched::default(),
         }
     }
 

@@ -8,6 +8,7 @@
 import { randomBytes } from 'node:crypto';
 import type { IngestResult, RuleSources, ScanResult } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
+import { borrowSources } from '../git/borrow.ts';
 import { ruleSources } from '../git/context.ts';
 import { ownerGone } from '../process-owner.ts';
 import { isWithin } from '../rel-path.ts';
@@ -79,7 +80,14 @@ interface Look {
 }
 
 const RESTARTS = 8;
-const NOTHING_READ: IngestResult = { filesHashed: 0, storedFiles: 0, storedBytes: 0, left: 0, problems: [] };
+const NOTHING_READ: IngestResult = {
+  filesHashed: 0,
+  storedFiles: 0,
+  storedBytes: 0,
+  borrowedFiles: 0,
+  left: 0,
+  problems: [],
+};
 
 /** Runs in the engine's queue. */
 export async function observe(engine: Engine, request: ObserveRequest): Promise<Observed> {
@@ -120,9 +128,11 @@ async function lookAt(engine: Engine, request: ObserveRequest, hold: readonly Re
   }
   const { tree } = engine;
   const work = { signal: request.signal, onProgress: request.onProgress };
+  const sources = request.boundaryOf === undefined ? undefined : await sourcesOf(engine, request);
+  const borrow = isFirst && sources !== undefined ? borrowSources(sources) : null;
   const scan = await tree.scan({
     ...work,
-    ...(request.boundaryOf !== undefined ? { renewRules: await sourcesOf(engine, request), hold } : {}),
+    ...(sources === undefined ? {} : { renewRules: sources, hold }),
     ...(request.only === undefined ? {} : { only: request.only }),
     ...(request.rehash === true ? { rehash: true } : {}),
   });
@@ -133,6 +143,7 @@ async function lookAt(engine: Engine, request: ObserveRequest, hold: readonly Re
           ...work,
           ...(request.deadlineMs === undefined ? {} : { deadlineMs: request.deadlineMs }),
           ...(request.first === undefined ? {} : { first: request.first }),
+          ...(borrow === null ? {} : { borrow }),
         });
   const manifest = isFirst ? await tree.manifest(scan.set) : undefined;
   if (isFirst) await engine.blobs.sync();
@@ -180,7 +191,8 @@ async function appendLook(
     await tree.commit(set, engine.position ?? { seq: head.seq, observationId: head.observationId ?? '' });
     return { seq: head.seq, changes, scan: look.scan, ingest: look.ingest, uncovered };
   }
-  if (look.ingest.storedFiles > 0 && (request.durable || engine.options.durability === 'full'))
+  // What was looked at again may have been stored, too.
+  if ((look.ingest.storedFiles > 0 || paths.length > 0) && (request.durable || engine.options.durability === 'full'))
     await engine.blobs.sync();
   const now = Date.now();
   const id = randomBytes(16).toString('hex');

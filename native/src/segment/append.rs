@@ -240,7 +240,7 @@ impl Drop for SegmentStore {
 }
 
 /// Eight hex digits that no other writer of this process has.
-fn random_hex() -> String {
+pub fn random_hex() -> String {
     format!("{:08x}", RandomState::new().build_hasher().finish() as u32)
 }
 

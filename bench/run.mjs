@@ -16,7 +16,17 @@ import { openWorkspace } from '../dist/index.js';
 import { buildFloors } from './floors.mjs';
 import { runGates } from './gates.mjs';
 import { gitPeers } from './peers.mjs';
-import { bracketRow, callRows, captureRows, firstRow, longestBlock, planRow, storeSizes, undoRow } from './rows.mjs';
+import {
+  borrowRow,
+  bracketRow,
+  callRows,
+  captureRows,
+  firstRow,
+  longestBlock,
+  planRow,
+  storeSizes,
+  undoRow,
+} from './rows.mjs';
 import { available, measure, quantile, Stage, TICK_MS } from './stage.mjs';
 import { printed, withTable } from './table.mjs';
 import { makeTree, SIZES } from './tree.mjs';
@@ -73,6 +83,7 @@ async function runRows(stage, { rounds, wanted, facts }) {
     if (wanted(row.name)) rows.push(await measure(row, times));
   };
   const first = firstRow(stage);
+  const borrowed = borrowRow(stage);
   await add(first, Math.min(rounds, SLOW_ROUNDS));
   const { workspace, session } = await stage.open();
   try {
@@ -87,6 +98,8 @@ async function runRows(stage, { rounds, wanted, facts }) {
   } finally {
     await workspace.close();
     first.clean();
+    if (stage.backend === 'native' && stage.peers !== null) await add(borrowed, rounds);
+    borrowed.clean();
   }
 }
 

@@ -6,8 +6,9 @@
  * under the lock, and lands in the same transaction.
  */
 import { randomBytes } from 'node:crypto';
-import type { IngestResult, Position, RuleSources, ScanResult } from '../backend/backend.ts';
+import type { IngestResult, Position, RuleSources, ScanOptions, ScanResult } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
+import { borrowSources } from '../git/borrow.ts';
 import { ruleSources } from '../git/context.ts';
 import { ownerGone } from '../process-owner.ts';
 import { isWithin } from '../rel-path.ts';
@@ -89,7 +90,14 @@ interface Look {
 }
 
 const RESTARTS = 8;
-const NOTHING_READ: IngestResult = { filesHashed: 0, storedFiles: 0, storedBytes: 0, left: 0, problems: [] };
+const NOTHING_READ: IngestResult = {
+  filesHashed: 0,
+  storedFiles: 0,
+  storedBytes: 0,
+  borrowedFiles: 0,
+  left: 0,
+  problems: [],
+};
 
 /** Runs in the engine's queue. */
 export async function observe(engine: Engine, request: ObserveRequest): Promise<Observed> {
@@ -153,7 +161,8 @@ async function lookAt(engine: Engine, request: ObserveRequest, hold: readonly Re
   const isWarm = request.boundaryOf === undefined && engine.position !== null && engine.rulesId !== null;
   const before = isWarm ? null : await knownHead(engine, request);
   const work = { signal: request.signal, onProgress: request.onProgress };
-  const { number, scanning } = beginScan(engine, request, hold);
+  const sources = request.boundaryOf === undefined ? undefined : await sourcesOf(engine, request);
+  const { number, scanning } = beginScan(engine, request, sources === undefined ? {} : { renewRules: sources, hold });
   const [caughtUp, scan] = await beside(engine, scanning, async () => {
     const [, after] = await Promise.all([request.beside?.(), before ?? engine.catchUp()]);
     return after;
@@ -164,6 +173,7 @@ async function lookAt(engine: Engine, request: ObserveRequest, hold: readonly Re
   }
   const { head } = caughtUp;
   const isFirst = head.seq === 0;
+  const borrow = isFirst && sources !== undefined ? borrowSources(sources) : null;
   const ingest =
     scan.suspects === 0
       ? NOTHING_READ
@@ -171,6 +181,7 @@ async function lookAt(engine: Engine, request: ObserveRequest, hold: readonly Re
           ...work,
           ...(request.deadlineMs === undefined ? {} : { deadlineMs: request.deadlineMs }),
           ...(request.first === undefined ? {} : { first: request.first }),
+          ...(borrow === null ? {} : { borrow }),
         });
   const manifest = isFirst ? await tree.manifest(scan.set) : undefined;
   if (isFirst && engine.options.durability === 'full') await engine.blobs.sync();
@@ -205,22 +216,25 @@ async function beside<T>(
 function beginScan(
   engine: Engine,
   request: ObserveRequest,
-  hold: readonly RelPath[],
+  rules: Pick<ScanOptions, 'renewRules' | 'hold'>,
 ): { number: number; scanning: Promise<ScanResult> } {
   const isPlain = request.boundaryOf === undefined && request.only === undefined && request.rehash !== true;
   const ahead = isPlain ? engine.takeAhead() : null;
   if (ahead !== null) return { number: engine.scansBegun, scanning: ahead };
   engine.scansBegun += 1;
-  return { number: engine.scansBegun, scanning: scanNow(engine, request, hold) };
+  return { number: engine.scansBegun, scanning: scanNow(engine, request, rules) };
 }
 
-async function scanNow(engine: Engine, request: ObserveRequest, hold: readonly RelPath[]): Promise<ScanResult> {
-  const { boundaryOf, only, rehash = false, signal, onProgress } = request;
+async function scanNow(
+  engine: Engine,
+  { only, rehash = false, signal, onProgress }: ObserveRequest,
+  rules: Pick<ScanOptions, 'renewRules' | 'hold'>,
+): Promise<ScanResult> {
   await engine.dropAhead();
   return engine.tree.scan({
     signal,
     onProgress,
-    ...(boundaryOf === undefined ? {} : { renewRules: await sourcesOf(engine, request), hold }),
+    ...rules,
     ...(only === undefined ? {} : { only }),
     ...(rehash ? { rehash } : {}),
   });
@@ -264,7 +278,9 @@ async function appendLook(
     await tree.commit(set, engine.position ?? { seq: head.seq, observationId: head.observationId ?? '' });
     return { seq: head.seq, changes, scan: look.scan, ingest: look.ingest, uncovered };
   }
-  if (look.ingest.storedFiles > 0 && engine.options.durability === 'full') await engine.blobs.sync();
+  // What was looked at again may have been stored, too.
+  if (engine.options.durability === 'full' && (look.ingest.storedFiles > 0 || again.length > 0))
+    await engine.blobs.sync();
   const now = Date.now();
   const id = randomBytes(16).toString('hex');
   const overlap = changes.length === 0 ? [] : await foldersOfOtherRoots(engine);

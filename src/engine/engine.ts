@@ -58,6 +58,16 @@ export interface ScanAhead {
 
 type EndedCall = NonNullable<Append['endCalls']>[number];
 
+/** A look at the whole tree whose findings are recorded. */
+export interface RecordedLook {
+  readonly scan: ScanResult;
+  readonly gcGeneration: number;
+  /** `scansBegun` with its scan. */
+  readonly number: number;
+  /** Of the newest observation that it served. */
+  readonly seq: number;
+}
+
 export interface EngineParts {
   readonly layout: Layout;
   readonly identity: RootIdentity;
@@ -103,6 +113,10 @@ export class Engine {
   ahead: ScanAhead | null = null;
   /** An operation that recovery completed waits for the index. */
   unrecorded = false;
+  /** Scans that this process began here, for who asks to tell which began after it asked. */
+  scansBegun = 0;
+  /** The newest look that other begins and ends of calls may share. */
+  newestLook: RecordedLook | null = null;
   /** Date.now() of the last look, for calls in other roots that contain this one or lie in it. */
   lastLookAt: number = Date.now();
 

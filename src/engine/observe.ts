@@ -6,7 +6,7 @@
  * under the lock, and lands in the same transaction.
  */
 import { randomBytes } from 'node:crypto';
-import type { IngestResult, RuleSources, ScanResult } from '../backend/backend.ts';
+import type { IngestResult, Position, RuleSources, ScanResult } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
 import { ruleSources } from '../git/context.ts';
 import { ownerGone } from '../process-owner.ts';
@@ -56,6 +56,10 @@ export interface ObserveRequest extends WorkOptions {
   readonly operation?: RandomId;
   /** Which of the paths that it wrote came from which (old by new path): its files are copies, no inode tells. */
   readonly moved?: ReadonlyMap<RelPath, RelPath>;
+  /** What the caller has to know before anything is recorded: asked while the tree is scanned; a fault ends the observation. */
+  readonly beside?: () => Promise<void>;
+  /** `engine.scansBegun` when the caller asked: a look of another call that began since then serves this one, too. */
+  readonly askedAt?: number | undefined;
   /** What effects need of the timeline: asked under the lock, in one go with the head. */
   readonly reads?: () => Promise<void>;
   readonly effects?: (context: ObserveContext) => Promise<Effects> | Effects;
@@ -76,6 +80,12 @@ interface Look {
   readonly gcGeneration: number;
   readonly isFirst: boolean;
   readonly manifest: { hash: Hash; entries: number } | undefined;
+  /** Another call's look, recorded already: its set is gone, and nothing of it is left to record. */
+  readonly isShared: boolean;
+  /** `engine.scansBegun` with this look's own scan. */
+  readonly number: number;
+  /** Rows of others were taken while the tree was scanned: of these paths the scan may have said what the index knew before. */
+  readonly moved: readonly RelPath[];
 }
 
 const RESTARTS = 8;
@@ -86,7 +96,8 @@ export async function observe(engine: Engine, request: ObserveRequest): Promise<
   await engine.checkRoot();
   let hold: readonly RelPath[] = [];
   for (let attempt = 0; attempt < RESTARTS; attempt++) {
-    const look = await lookAt(engine, request, hold);
+    const look = (attempt === 0 ? await sharedLook(engine, request) : null) ?? (await lookAt(engine, request, hold));
+    if (look === null) continue;
     // A first look takes nothing out of coverage.
     const held =
       request.boundaryOf !== undefined && hold.length === 0 && !look.isFirst
@@ -99,7 +110,7 @@ export async function observe(engine: Engine, request: ObserveRequest): Promise<
     }
     const observed = await engine.locked((state) => appendLook(engine, request, look, state.recovered), request.signal);
     if (observed !== null) return observed;
-    await engine.tree.discard(look.scan.set);
+    if (!look.isShared) await engine.tree.discard(look.scan.set);
   }
   throw new UnavailableError('busy', `other processes kept changing the timeline of ${engine.layout.root}; try again`);
 }
@@ -107,20 +118,54 @@ export async function observe(engine: Engine, request: ObserveRequest): Promise<
 /** The same where the lock is held already; looks at few paths (`only`). */
 export async function observeLocked(engine: Engine, request: ObserveRequest): Promise<Observed> {
   const look = await lookAt(engine, request, []);
-  const observed = await appendLook(engine, request, look, false);
+  const observed = look === null ? null : await appendLook(engine, request, look, false);
   if (observed === null) throw new TakebackError('ERR_INTERNAL', 'the timeline moved under the lock');
   return observed;
 }
 
-async function lookAt(engine: Engine, request: ObserveRequest, hold: readonly RelPath[]): Promise<Look> {
-  const { head } = await engine.catchUp();
-  const isFirst = head.seq === 0;
-  if (isFirst && request.boundaryOf === undefined) {
-    throw new UnavailableError('no-checkpoint', 'there is no checkpoint yet: capture a boundary first');
-  }
+/**
+ * The newest look of a call's begin or end, where it began after this caller asked: all that was to be seen then is recorded.
+ * What others append meanwhile is found under the lock, and then this one looks for itself.
+ */
+async function sharedLook(engine: Engine, request: ObserveRequest): Promise<Look | null> {
+  const { newestLook, position } = engine;
+  if (newestLook === null || request.askedAt === undefined || newestLook.number <= request.askedAt) return null;
+  // Anything recorded since (an undo, say) took its time: what somebody did meanwhile is not this call's.
+  if (newestLook.seq !== position?.seq) return null;
+  await request.beside?.();
+  const { scan, gcGeneration, number } = newestLook;
+  return {
+    scan,
+    ingest: NOTHING_READ,
+    gcGeneration,
+    isFirst: false,
+    manifest: undefined,
+    isShared: true,
+    number,
+    moved: [],
+  };
+}
+
+/** Null: the index was made anew, or got other rules, while the tree was scanned. */
+async function lookAt(engine: Engine, request: ObserveRequest, hold: readonly RelPath[]): Promise<Look | null> {
   const { tree } = engine;
+  // Within a turn, what the index knows is enough to begin with: rows of others that come in beside are looked at again.
+  const isWarm = request.boundaryOf === undefined && engine.position !== null && engine.rulesId !== null;
+  const before = isWarm ? null : await knownHead(engine, request);
   const work = { signal: request.signal, onProgress: request.onProgress };
-  const scan = await scanFor(engine, request, hold);
+  engine.scansBegun += 1;
+  const number = engine.scansBegun;
+  const scanning = scanFor(engine, request, hold);
+  const [caughtUp, scan] = await beside(engine, scanning, async () => {
+    const [, after] = await Promise.all([request.beside?.(), before ?? engine.catchUp()]);
+    return after;
+  });
+  if (before === null && (caughtUp.rebuilt || caughtUp.rulesChanged)) {
+    await tree.discard(scan.set);
+    return null;
+  }
+  const { head } = caughtUp;
+  const isFirst = head.seq === 0;
   const ingest =
     scan.suspects === 0
       ? NOTHING_READ
@@ -130,10 +175,35 @@ async function lookAt(engine: Engine, request: ObserveRequest, hold: readonly Re
           ...(request.first === undefined ? {} : { first: request.first }),
         });
   const manifest = isFirst ? await tree.manifest(scan.set) : undefined;
-  if (isFirst) await engine.blobs.sync();
-  return { scan, ingest, gcGeneration: head.gcGeneration, isFirst, manifest };
+  if (isFirst && engine.options.durability === 'full') await engine.blobs.sync();
+  const moved = before === null ? caughtUp.paths : [];
+  return { scan, ingest, gcGeneration: head.gcGeneration, isFirst, manifest, isShared: false, number, moved };
 }
 
+async function knownHead(engine: Engine, request: ObserveRequest): Promise<CaughtUp> {
+  const caughtUp = await engine.catchUp();
+  if (caughtUp.head.seq === 0 && request.boundaryOf === undefined) {
+    throw new UnavailableError('no-checkpoint', 'there is no checkpoint yet: capture a boundary first');
+  }
+  return caughtUp;
+}
+
+/** Waits for both, whatever becomes of one: a scan that goes on behind a fault would answer to nobody. */
+async function beside<T>(
+  engine: Engine,
+  scanning: Promise<ScanResult>,
+  ask: () => Promise<T>,
+): Promise<[T, ScanResult]> {
+  const [asked, scanned] = await Promise.allSettled([ask(), scanning]);
+  if (asked.status === 'rejected') {
+    if (scanned.status === 'fulfilled') await engine.tree.discard(scanned.value.set);
+    throw asked.reason;
+  }
+  if (scanned.status === 'rejected') throw scanned.reason;
+  return [asked.value, scanned.value];
+}
+
+/** One that began ahead serves who asks for no more than the tree as it stands. */
 async function scanFor(engine: Engine, request: ObserveRequest, hold: readonly RelPath[]): Promise<ScanResult> {
   const { boundaryOf, only, rehash = false, signal, onProgress } = request;
   if (boundaryOf === undefined && only === undefined && !rehash) {
@@ -171,8 +241,10 @@ async function appendLook(
   const { head, paths, rebuilt, rulesChanged, open } = await underLock(engine, request);
   if (recovered || rebuilt || look.isFirst !== (head.seq === 0) || (rulesChanged && request.boundaryOf === undefined))
     return null;
-  if (paths.length > 0) await tree.look(set, paths);
-  const found = look.isFirst ? [] : await withMoves(engine, set, request.moved);
+  const again = [...look.moved, ...paths];
+  if (again.length > 0 && look.isShared) return null;
+  if (again.length > 0) await tree.look(set, again);
+  const found = look.isFirst || look.isShared ? [] : await withMoves(engine, set, request.moved);
   if (head.gcGeneration !== look.gcGeneration && !(await allStored(engine, found))) return null;
   const closed = interruptedCalls(engine, open);
   const changes = flagInterrupted(found, closed);
@@ -181,18 +253,12 @@ async function appendLook(
   const effects = given.operation === undefined ? { ...given, ...(await clearedMarks(engine, context)) } : given;
   const ends = [...endsOf(closed), ...engine.pendingEnds.values(), ...(effects.endCalls ?? [])];
   const { rules, uncovered } = await boundaryFacts(engine, request, set);
-  const nothing =
-    changes.length === 0 &&
-    Object.keys(effects).length === 0 &&
-    ends.length === 0 &&
-    rules === undefined &&
-    !look.isFirst;
-  if (nothing) {
+  const effective = Object.keys(effects).length > 0 || ends.length > 0 || rules !== undefined;
+  if (changes.length === 0 && !effective && !look.isFirst) {
     await tree.commit(set, engine.position ?? { seq: head.seq, observationId: head.observationId ?? '' });
     return { seq: head.seq, changes, scan: look.scan, ingest: look.ingest, uncovered };
   }
-  if (look.ingest.storedFiles > 0 && (request.durable || engine.options.durability === 'full'))
-    await engine.blobs.sync();
+  if (look.ingest.storedFiles > 0 && engine.options.durability === 'full') await engine.blobs.sync();
   const now = Date.now();
   const id = randomBytes(16).toString('hex');
   const overlap = changes.length === 0 ? [] : await foldersOfOtherRoots(engine);
@@ -213,11 +279,23 @@ async function appendLook(
     durable: request.durable && engine.options.durability === 'full',
   });
   for (const end of ends) engine.pendingEnds.delete(end.invocation);
-  engine.position = { seq: after.seq, observationId: id };
   engine.rulesId = after.rulesId;
-  engine.lastLookAt = now;
-  await tree.commit(set, engine.position);
+  await moveOn(engine, look, { seq: after.seq, observationId: id });
+  if (!look.isShared) engine.lastLookAt = now;
+  if (isServing(request, look)) engine.newestLook = { ...look, seq: after.seq };
   return { seq: after.seq, changes, scan: look.scan, ingest: look.ingest, uncovered };
+}
+
+/** The index moves to where the timeline stands. */
+async function moveOn(engine: Engine, look: Look, at: Position): Promise<void> {
+  engine.position = at;
+  if (look.isShared) await engine.tree.catchUp([], at);
+  else await engine.tree.commit(look.scan.set, at);
+}
+
+/** A look that others may share: not a boundary's, whose first scan can take long, and one that left nothing unread. */
+function isServing({ kind, only }: ObserveRequest, { ingest }: Look): boolean {
+  return (kind === 'begin' || kind === 'end') && only === undefined && ingest.left === 0;
 }
 
 /** The set's changes, those that came from elsewhere with where they came from. */

@@ -17,6 +17,7 @@ import { buildFloors } from './floors.mjs';
 import { runGates } from './gates.mjs';
 import { gitPeers } from './peers.mjs';
 import {
+  borrowRow,
   bracketRow,
   callRows,
   captureRows,
@@ -83,6 +84,7 @@ async function runRows(stage, { rounds, wanted, facts }) {
     if (wanted(row.name)) rows.push(await measure(row, times));
   };
   const first = firstRow(stage);
+  const borrowed = borrowRow(stage);
   await add(first, Math.min(rounds, SLOW_ROUNDS));
   const { workspace, session } = await stage.open();
   try {
@@ -98,6 +100,8 @@ async function runRows(stage, { rounds, wanted, facts }) {
   } finally {
     await workspace.close();
     first.clean();
+    if (stage.backend === 'native' && stage.peers !== null) await add(borrowed, rounds);
+    borrowed.clean();
   }
 }
 

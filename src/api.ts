@@ -76,6 +76,8 @@ export interface StatsResult {
     readonly timeline: number;
     readonly index: number;
     readonly trash: number;
+    /** Packs of the user's repository that are pinned: shared with it, so not in `total`. */
+    readonly borrowed: number;
     readonly total: number;
   };
   readonly counts: {

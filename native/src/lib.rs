@@ -5,11 +5,13 @@
 
 pub mod apply;
 pub mod binding;
+pub mod borrow;
 pub mod error;
 pub mod ignore;
 pub mod index;
 pub mod ingest;
 pub mod journal;
+pub mod pack;
 pub mod path;
 pub mod peek;
 pub mod probe;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::error::{Code, EngineError, Result};
 use crate::ignore::GitKey;
 use crate::index::file::RulesToWrite;
-use crate::index::{Entry, Index, IndexFile, Step};
+use crate::index::{BORROWED, Entry, Index, IndexFile, Step};
 use crate::ingest::{self, Ingested};
 use crate::rules::{Frozen, Snapshot};
 use crate::scan::set::{ChangeSet, Counters};
@@ -114,10 +114,28 @@ impl Tree {
         if manifest.is_none() {
             self.frozen = None;
         }
-        self.index
-            .apply(versions.iter().map(|(path, version)| put(path, version)));
+        let steps: Vec<Step> = versions
+            .iter()
+            .map(|(path, version)| self.put_known(path, version))
+            .collect();
+        self.index.apply(steps);
         self.index.at = at;
         Ok(())
+    }
+
+    /// A version of a manifest, which may have a borrowed name.
+    fn put_known(&self, path: &RelPath, version: &Version) -> Step {
+        let mut step = put(path, version);
+        if let Step::Put { entry, .. } = &mut step
+            && matches!(version, Version::File { .. })
+            && let Some((_, lent)) = self.store.loans().find(&entry.hash)
+        {
+            match self.store.loans().real(&entry.hash).or(lent.real) {
+                Some(real) => entry.hash = real,
+                None => entry.detail = BORROWED,
+            }
+        }
+        step
     }
 
     /// Takes rows that others appended; their stat keys are unknown.
@@ -182,7 +200,7 @@ impl Tree {
         let scanned = Scanned {
             set: self.sets,
             files: set.files(&self.index),
-            suspects: set.suspects().count() as u64,
+            suspects: set.to_read(&self.index),
             counters: set.counters,
             problems: set.problems.clone(),
         };

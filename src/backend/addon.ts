@@ -78,6 +78,8 @@ export interface AddonDatabase {
 export interface Addon {
   contract(): number;
   version(): string;
+  /** Ends the process where it stands. Missing in an addon that was built before it was there. */
+  endProcess?(code: number): never;
   readonly CancelToken: new () => CancelToken;
   openSegments(dir: Buffer, seed: bigint): Answer<AddonSegments>;
   openTree(segments: AddonSegments, options: Buffer): Answer<AddonTree>;

@@ -9,7 +9,7 @@ pub mod file;
 
 use std::ffi::CStr;
 
-pub use entry::{Entry, flag, kind};
+pub use entry::{BORROWED, Entry, flag, kind};
 pub use file::IndexFile;
 
 use crate::ignore::names::join;

@@ -147,7 +147,11 @@ impl ChangeSet {
             if let (Some(new), Some(old)) = (found.get_mut(path), self.pending.get(path))
                 && old.flags & row_flag::COVERAGE != 0
                 && new.before == index.version_at(path)
-                && (new.before == Version::Absent || new.before == old.before)
+                && (new.before == Version::Absent
+                    || new.before == old.before
+                    || index
+                        .find(path)
+                        .is_some_and(|node| index.entry(node).is_borrowed()))
             {
                 // It entered coverage in this set; a second look doesn't make that somebody's change.
                 new.before = old.before.clone();
@@ -182,6 +186,31 @@ impl ChangeSet {
             .iter()
             .filter(|(_, pending)| pending.suspect)
             .map(|(path, _)| path)
+    }
+
+    /// Paths that `ingest` has something to read for.
+    pub fn to_read(&self, index: &Index) -> u64 {
+        let suspects = self.suspects().count() as u64;
+        suspects
+            + self
+                .owed(index)
+                .iter()
+                .filter(|path| !self.pending[*path].suspect)
+                .count() as u64
+    }
+
+    /// Paths of which the old bytes are borrowed, and that are something else now: a row is to name a blob of ours.
+    pub fn owed(&self, index: &Index) -> Vec<RelPath> {
+        let is_owed = |(path, pending): &(&RelPath, &Pending)| {
+            let Version::File { content, .. } = &pending.before else {
+                return false;
+            };
+            let borrowed = |entry: &Entry| entry.is_borrowed() && entry.hash == *content;
+            index.find(path).is_some_and(|node| borrowed(index.entry(node)))
+                && pending.before != pending.after()
+        };
+        let owed = self.pending.iter().filter(is_owed);
+        owed.map(|(path, _)| path.clone()).collect()
     }
 
     /// Covered files and symlinks once the set is taken in; suspects count as files.

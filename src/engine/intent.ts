@@ -10,7 +10,7 @@ import { open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ModelEntry, ModelPlan } from '../model/types.ts';
 import type { Irreversible, RandomId, Version } from '../types.ts';
-import { decodeVersion, encodeVersion } from '../wire.ts';
+import { decodeVersion, hexOfVersion } from '../wire.ts';
 import type { Engine } from './engine.ts';
 import type { Landing } from './landing.ts';
 
@@ -30,7 +30,6 @@ function fileOf(engine: Engine, operationId: RandomId): string {
 
 type StoredEntry = Omit<ModelEntry, 'expect' | 'last' | 'target'> & Record<'expect' | 'last' | 'target', string>;
 
-const toHex = (version: Version): string => encodeVersion(version).toString('hex');
 const fromHex = (hex: string): Version => decodeVersion(Buffer.from(hex, 'hex'));
 
 /** Durable where boundaries are: the journal's own sync of the folder comes after it. */
@@ -39,9 +38,9 @@ export async function writeIntent(engine: Engine, intent: Intent): Promise<void>
   const entries = intent.plan.entries.map(
     (entry): StoredEntry => ({
       ...entry,
-      expect: toHex(entry.expect),
-      last: toHex(entry.last),
-      target: toHex(entry.target),
+      expect: hexOfVersion(entry.expect),
+      last: hexOfVersion(entry.last),
+      target: hexOfVersion(entry.target),
     }),
   );
   const text = JSON.stringify({ version: 1, operationId, landing, irreversible, notes, entries });

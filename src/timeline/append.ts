@@ -6,8 +6,8 @@
  */
 import type { SqlStatement, SqlValue } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
-import type { Change, Version } from '../types.ts';
-import { encodeVersion } from '../wire.ts';
+import type { Change } from '../types.ts';
+import { hexOfVersion } from '../wire.ts';
 import {
   BOUNDARY_COLUMNS,
   CALL_COLUMNS,
@@ -74,9 +74,6 @@ const ROWS_PER_TEXT = 20_000;
 
 /** As JSON of hex, which one binding carries: 10,000 rows of five bound values took twice as long to reach SQLite. */
 function rowsStatement(seq: number, changes: readonly Change[]): SqlStatement {
-  const absent = encodeVersion({ kind: 'absent' }).toString('hex');
-  const hex = (version: Version): string =>
-    version.kind === 'absent' ? absent : encodeVersion(version).toString('hex');
   const texts: [number, string][] = [];
   for (let at = 0; at < changes.length; at += ROWS_PER_TEXT) {
     const some = changes.slice(at, at + ROWS_PER_TEXT);
@@ -85,8 +82,8 @@ function rowsStatement(seq: number, changes: readonly Change[]): SqlStatement {
       JSON.stringify(
         some.map((c) => [
           fromPath(c.path).toString('hex'),
-          hex(c.before),
-          hex(c.after),
+          hexOfVersion(c.before),
+          hexOfVersion(c.after),
           c.flags,
           c.movedFrom === undefined ? null : fromPath(c.movedFrom).toString('hex'),
         ]),

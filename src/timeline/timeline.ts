@@ -235,6 +235,8 @@ export interface Timeline {
   observations(afterSeq: number, toSeq?: number): Promise<ObservationRecord[]>;
   /** Rows with afterSeq < seq ≤ toSeq, ordered by seq and path bytes; `paths`: these only (exact). */
   rows(afterSeq: number, toSeq?: number, paths?: readonly RelPath[]): Promise<Row[]>;
+  /** The first `limit` of these. */
+  firstRows(afterSeq: number, toSeq: number | undefined, limit: number): Promise<Row[]>;
   /** For each path that has a row after seq: the first such row. Ordered by path bytes. */
   firstRowsAfter(seq: number): Promise<Row[]>;
 

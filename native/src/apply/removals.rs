@@ -5,9 +5,10 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::guard::{At, Context, check, check_folder, folder_stop, pause_since};
+use super::guard::{At, Context, check_folder, folder_stop, pause_since};
 use super::item::{Act, Item, LastFolder, Stop, in_chunks};
 use super::keep::{check_removed, put_back_removed, remove};
+use super::sightings::look_before;
 use crate::path::look::Look;
 use crate::path::{Parent, WalkError, leaf};
 use crate::wire::Version;
@@ -78,7 +79,7 @@ fn take_away(context: &Context<'_>, parent: &Arc<Parent>, item: &mut Item) -> Re
         dir: parent.dir.as_fd(),
         name: item.name(),
     };
-    let _seen: Look = check(at, &item.entry, context.store)?;
+    let _seen: Look = look_before(context, at, item)?;
     remove(context, parent, item)?;
     item.parent = Some(parent.clone());
     let verdict = check_removed(context, item).and_then(|()| check_folder(context, parent, item));

@@ -148,11 +148,13 @@ pub fn finish(hands: &Hands, path: &std::path::Path) -> Result<()> {
         let trash = Trash::open(&hands.root, &stored.journal.trash)?;
         let work = Work::default();
         let context = hands.context(&trash, &work);
-        for item in items_of(&stored.journal, hands.root.id().dev) {
+        let items = items_of(&stored.journal, hands.root.id().dev);
+        for (item, entry) in items.iter().zip(&stored.journal.entries) {
             if item.act.swaps()
+                && !entry.done
                 && let Ok(parent) = hands.root.parent(item.path())
             {
-                keep::drop_temp(&context, std::os::fd::AsFd::as_fd(&parent.dir), &item);
+                keep::drop_temp(&context, std::os::fd::AsFd::as_fd(&parent.dir), item);
             }
         }
     }

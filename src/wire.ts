@@ -232,10 +232,13 @@ export function hexOfVersion(version: Version): string {
   }
 }
 
+const BYTES: readonly string[] = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+
 /** Four bytes, least first. */
 function hex32(value: number): string {
-  const swapped = ((value & 0xff) << 24) | ((value & 0xff00) << 8) | ((value >>> 8) & 0xff00) | (value >>> 24);
-  return (swapped >>> 0).toString(16).padStart(8, '0');
+  const low = `${BYTES[value & 0xff]}${BYTES[(value >>> 8) & 0xff]}`;
+  const high = value >>> 16;
+  return high === 0 ? `${low}0000` : `${low}${BYTES[high & 0xff]}${BYTES[high >>> 8]}`;
 }
 
 export function decodeVersion(bytes: Uint8Array): Version {

@@ -70,7 +70,11 @@ export async function draftRestore(
     const uncoveredInodes = await movedInInodes(engine, { rows, peeks, calls });
     return { rows, facts, disk, onConflict, keepLater, paths, uncoveredInodes, ...windowed };
   };
-  const input = await withMerges(engine, { read, needs: mergeNeeds, locked: request.locked ?? false });
+  // What git says is read beside the rest.
+  const [input, notes] = await Promise.all([
+    withMerges(engine, { read, needs: mergeNeeds, locked: request.locked ?? false }),
+    gitNotes(engine, boundary),
+  ]);
   const { afterSeq, toSeq } = window;
   const within = input.rows.filter(({ seq }) => seq > afterSeq && (toSeq === null || seq <= toSeq));
   const plan = await linkedMoves(engine, planRestore(input), within);
@@ -78,7 +82,7 @@ export async function draftRestore(
     plan,
     token: tokenOf(plan),
     irreversible: irreversibleCalls(adoptCalls(calls, session.id, lineage), session.id, window),
-    notes: await gitNotes(engine, boundary),
+    notes,
   };
 }
 

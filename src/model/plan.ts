@@ -8,7 +8,7 @@
 import type { ApplyEntry, Peek } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
 import { comparePaths, isWithin, parentOf } from '../rel-path.ts';
-import { ABSENT, type PlanEntry, type RelPath, type Row, type UncoveredPath } from '../types.ts';
+import { ABSENT, type PlanEntry, type RelPath, type Row, type UncoveredPath, type Version } from '../types.ts';
 import { hexOfVersion } from '../wire.ts';
 import { factsByPath, type PathFacts } from './facts.ts';
 import { type Draft, type Drafts, foldersOf, isWrite, settleFolders } from './folders.ts';
@@ -307,9 +307,14 @@ export function applyEntries(plan: ModelPlan): ApplyEntry[] {
  * in UTF-16, which tells names that aren't UTF-8 apart.
  */
 export function tokenBytes(plan: ModelPlan): Uint8Array {
-  const texts = plan.entries.map(({ path, action, reason = '', overrides = '', expect, last, target }) => {
-    const versions = `${hexOfVersion(expect)}\0${hexOfVersion(last)}\0${hexOfVersion(target)}`;
-    return `${path}\0${action}\0${reason}\0${overrides}\0${versions}`;
-  });
+  const texts: string[] = [];
+  for (const { path, action, reason = '', overrides = '', expect, last, target } of plan.entries) {
+    texts.push(path, action, reason, overrides, tokenOf(expect), tokenOf(last), tokenOf(target));
+  }
   return Buffer.from(texts.join('\0'), 'utf16le');
+}
+
+function tokenOf(version: Version): string {
+  if (version.kind === 'file') return `file ${version.mode} ${version.size} ${version.content}`;
+  return hexOfVersion(version);
 }

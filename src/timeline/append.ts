@@ -128,7 +128,7 @@ function turnKeys(turns: Turns): SqlValue[][] {
   return turns.map((turn) => [turn.session, fromString(turn.boundaryId)]);
 }
 
-function turnStatements({ discard, clearUndone, clearRedo }: Append): SqlStatement[] {
+function turnStatements({ discard, clearUndone }: Append): SqlStatement[] {
   const out: SqlStatement[] = [];
   if (discard?.length) {
     out.push({
@@ -141,9 +141,6 @@ function turnStatements({ discard, clearUndone, clearRedo }: Append): SqlStateme
       sql: 'UPDATE boundaries SET undone_by = NULL WHERE session = ? AND id = ?',
       many: turnKeys(clearUndone),
     });
-  }
-  if (clearRedo !== undefined) {
-    out.push({ sql: 'UPDATE operations SET redoable = 0 WHERE session = ? AND redoable = 1', params: [clearRedo] });
   }
   return out;
 }
@@ -219,7 +216,7 @@ function operationStatements(batch: Append, seq: number): SqlStatement[] {
   const out: SqlStatement[] = [
     sessionGuard(session),
     {
-      sql: `INSERT INTO operations (${OPERATION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, 1)`,
+      sql: `INSERT INTO operations (${OPERATION_COLUMNS}, redoable) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, 1)`,
       params: [
         ...[id, session, operation.kind, fromString(operation.boundaryId), operation.boundarySeq, seq],
         ...[operation.createdAt, operation.onConflict, JSON.stringify(operation.receipt), takesBack],

@@ -249,7 +249,7 @@ fn act_on(context: &Context<'_>, parent: &Arc<Parent>, item: &mut Item) -> std::
                 keep::discard_temp(parent.dir.as_fd(), item);
             })?;
             guard::swap_in(context, parent, item)?;
-            item.parent = Some(parent.clone());
+            item.await_second_look(parent);
             Ok(())
         }
         _ => Ok(()),

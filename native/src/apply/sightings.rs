@@ -69,3 +69,77 @@ pub fn look_before(context: &Context<'_>, at: At<'_>, item: &Item) -> Result<Loo
         None => check_item(at, item, context.store),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::kit::{Kit, entry, told};
+    use crate::apply::{ApplyEntry, Status};
+    use crate::path::Resolver;
+    use crate::peek::peek;
+    use crate::task::Work;
+    use crate::{journal, path::leaf};
+
+    fn peeked(paths: &[&str]) -> Kit {
+        let kit = Kit::with(Resolver::Auto);
+        for path in paths {
+            kit.write(path, "one");
+        }
+        look(&kit, paths);
+        kit
+    }
+
+    fn look(kit: &Kit, paths: &[&str]) {
+        let paths: Vec<_> = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+        peek(&kit.hands, &paths, &[], &Work::default()).unwrap();
+    }
+
+    fn now(kit: &Kit, path: &str) -> Stat {
+        leaf::stat(kit.hands.root.fd(), path.as_bytes()).unwrap().unwrap()
+    }
+
+    fn back(kit: &Kit, path: &str) -> ApplyEntry {
+        kit.hands.store.put(b"zero").unwrap();
+        entry(path, kit.text("one"), kit.text("zero"))
+    }
+
+    #[test]
+    fn a_file_counts_as_seen_until_its_stat_key_moves() {
+        let kit = peeked(&["a", "b"]);
+        let before = now(&kit, "b");
+        kit.write("b", "two");
+        let seen = kit.hands.sightings.take();
+        let version = |path: &str, stat: &Stat| seen.still(path.as_bytes(), stat).map(|look| look.version.clone());
+        assert_eq!(version("a", &now(&kit, "a")), Some(kit.text("one")));
+        assert_eq!(version("b", &before), Some(kit.text("one")), "the key is what counts");
+        assert_eq!(version("b", &now(&kit, "b")), None);
+        assert_eq!(version("c", &before), None, "nobody looked there");
+        assert!(kit.hands.sightings.take().0.is_empty(), "taken once");
+    }
+
+    #[test]
+    fn only_files_that_nobody_writes_to_are_remembered_and_only_of_the_last_peek() {
+        let kit = peeked(&["a", "b"]);
+        kit.mkdir("d");
+        let writer = std::fs::File::options().append(true).open(kit.path("b")).unwrap();
+        look(&kit, &["b", "d", "gone"]);
+        assert!(kit.hands.sightings.take().0.is_empty());
+        drop(writer);
+        look(&kit, &["b"]);
+        assert_eq!(kit.hands.sightings.take().0.len(), 1);
+    }
+
+    #[test]
+    fn what_changed_between_peek_and_apply_is_refused_and_stays() {
+        let kit = peeked(&["a", "b"]);
+        let entries = vec![back(&kit, "a"), back(&kit, "b")];
+        kit.write("b", "two");
+        let outcomes = kit.begin(entries);
+        assert_eq!(told(&outcomes[0]), (Status::Done, ""));
+        assert_eq!(told(&outcomes[1]), (Status::Refused, "changed-outside-session"));
+        assert_eq!((kit.read("a"), kit.read("b")), ("zero".to_string(), "two".to_string()));
+        let stored = journal::read(&kit.journal()).unwrap().unwrap();
+        let done: Vec<_> = stored.journal.entries.iter().map(|entry| entry.done).collect();
+        assert_eq!(done, [true, false], "the journal tells whose temps are still to be looked for");
+    }
+}

@@ -145,6 +145,9 @@ pub fn recover(hands: &Hands, request: &RecoverRequest, work: &Work) -> Result<R
 pub fn finish(hands: &Hands, path: &std::path::Path) -> Result<()> {
     if let Some(stored) = journal::read(path)? {
         same_root(hands, &stored.journal)?;
+        if stored.journal.entries.iter().all(|entry| entry.done) {
+            return journal::remove(path);
+        }
         let trash = Trash::open(&hands.root, &stored.journal.trash)?;
         let work = Work::default();
         let context = hands.context(&trash, &work);

@@ -20,6 +20,8 @@ use crate::task::Work;
 use crate::trash::Trash;
 use crate::wire::{Id, Version};
 
+#[cfg(test)]
+mod attack;
 pub mod attributes;
 #[cfg(test)]
 mod folder_tests;

@@ -314,9 +314,11 @@ async function secondTry(workspace: Workspace, command: Command, part: boolean):
   return null;
 }
 
-/** A capture that died after its commit stands: the same boundary again is a caller's mistake. */
+/** What a command answers that was recorded already, when it died right after its commit: a caller's mistake by then. */
+const RECORDED = new Set(['ERR_DUPLICATE_BOUNDARY', 'ERR_DUPLICATE_CALL', 'ERR_UNKNOWN_CALL']);
+
 function recordedBefore(error: { code?: string }): Answer {
-  if (error.code === 'ERR_DUPLICATE_BOUNDARY') return { available: true };
+  if (RECORDED.has(error.code ?? '')) return { available: true };
   throw error;
 }
 

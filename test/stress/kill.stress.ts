@@ -9,7 +9,7 @@ import { inLanes, numbers, sized, tool } from './kit/tools.ts';
 
 const { program, missing } = tool('at-call', ['count', 'true']);
 /** Kills a command and backend in CI. */
-const SAMPLE = sized(7, Number.POSITIVE_INFINITY);
+const SAMPLE = sized(4, Number.POSITIVE_INFINITY);
 
 describeBackends('SIGKILL at a call', (backend) => {
   for (const command of COMMANDS) {

@@ -24,6 +24,8 @@ use crate::wire::{Id, Version};
 mod attack;
 pub mod attributes;
 #[cfg(test)]
+mod cost;
+#[cfg(test)]
 mod folder_tests;
 pub mod folders;
 pub mod guard;

@@ -10,9 +10,10 @@ export interface TestProgram {
   readonly missing: string;
 }
 
-export function testProgram(): TestProgram {
+/** `profile`: none for what `cargo test` builds. */
+export function testProgram(...profile: readonly '--release'[]): TestProgram {
   const args = ['test', '--package', 'takeback-native', '--lib', '--locked', '--no-run', '--message-format=json'];
-  const built = spawnSync('cargo', args, { cwd: TOP, encoding: 'utf8', maxBuffer: 256 * 1024 * 1024 });
+  const built = spawnSync('cargo', [...args, ...profile], { cwd: TOP, encoding: 'utf8', maxBuffer: 256 * 1024 * 1024 });
   if (built.status !== 0) {
     const missing = `cargo: ${built.error?.message ?? built.stderr.trim().split('\n').at(-1)}`;
     if (process.env.TAKEBACK_REQUIRE_NATIVE === '1') throw new Error(missing);

@@ -29,7 +29,7 @@ export interface Command {
   readonly steps?: readonly Step[];
   /** Whose command it is. Default: the session that did the turn. */
   readonly threadId?: string;
-  /** For a second try of one that was done in part. Default: the steps. */
+  /** For a second try of one that was done in part. Default: the steps; empty: there is none (LIMITS). */
   readonly again?: readonly Step[];
   /** Instead of steps: a hook event, sent to the hook's own process. */
   readonly event?: (script: Script) => unknown;
@@ -63,12 +63,18 @@ export const COMMANDS: readonly Command[] = [
   },
   { name: 'restore', steps: [['restore', 'start']], changesTree: true },
   { name: 'undo', steps: [['undo']], again: [['undo', { boundaryId: 'start' }]], changesTree: true },
-  { name: 'redo', prepare: undone, steps: [['redo']], changesTree: true },
-  { name: 'revert', steps: [['revert', { messageId: 'start' }]], changesTree: true },
+  { name: 'redo', prepare: undone, steps: [['redo']], again: [], changesTree: true },
+  {
+    name: 'revert',
+    steps: [['revert', { messageId: 'start' }]],
+    again: [['unrevert'], ['revert', { messageId: 'start' }]],
+    changesTree: true,
+  },
   {
     name: 'unrevert',
     prepare: async (workspace) => void got(await session(workspace).revert({ messageId: 'start' })),
     steps: [['unrevert']],
+    again: [],
     changesTree: true,
   },
   {
@@ -279,7 +285,7 @@ export async function retry(
   }
   const workspace = await space.open(backend, open);
   try {
-    if (!done) {
+    if (!done && !(part === true && command.again?.length === 0)) {
       const again = await secondTry(workspace, command, part === true);
       if (again !== null) faults.push(`a second try: ${again}`);
       const differs = difference(treeOf(space), after);

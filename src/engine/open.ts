@@ -2,7 +2,7 @@
  * Opens a workspace's engine: root, data directory, backend, timeline, segments, tree, in that order, and undoes what it
  * opened where a later step fails. Ends what a dead process left, and brings the index up to the timeline.
  */
-import type { Backend, Segments, Tree } from '../backend/backend.ts';
+import type { Backend, Position, Segments, Tree } from '../backend/backend.ts';
 import { openBackend } from '../backend/open.ts';
 import { SegmentBlobs } from '../blobs/segments.ts';
 import { openOpenCalls } from '../timeline/open-calls.ts';
@@ -24,6 +24,10 @@ export interface OpenEngine {
   readonly maxFileBytes: number | undefined;
   readonly maxEntries: number;
   readonly maxFileEvents: number;
+  /** The first thing that will be asked is a look at the tree as it stands: it begins while the rest is opened. */
+  readonly lookAhead?: boolean;
+  /** Default: false. */
+  readonly watch?: boolean | undefined;
   readonly options: EngineOptions;
 }
 
@@ -52,9 +56,11 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
     const timeline = await opened(
       openTimeline(backend, { dir: layout.home, root: layout.root, networkFileSystem: layout.networkFileSystem }),
     );
+    const openingSegments = opened(backend.openSegments({ dir: layout.segments, seed: timeline.seed }));
+    settled = Promise.allSettled([openingCalls, openingSegments]);
     const settings = await settle(timeline, request);
-    const segments = await backend.openSegments({ dir: layout.segments, seed: timeline.seed });
-    const blobs = await opened(Promise.resolve(new SegmentBlobs(segments)));
+    const segments = await openingSegments;
+    const blobs = new SegmentBlobs(segments);
     const tree = await opened(openTree(request, { backend, layout, timeline, segments, settings }));
     const openCalls = await openingCalls;
     const events = new Events(request.maxFileEvents, request.options.logger);
@@ -72,7 +78,8 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
       events,
     };
     const engine = new Engine(parts);
-    await start(engine);
+    if (request.watch === true) await engine.watch();
+    await start(engine, request.lookAhead ?? false);
     return engine;
   } catch (error) {
     await settled;
@@ -124,17 +131,42 @@ function skipped(layout: Layout): RelPath[] {
 }
 
 /** Recovers what dead processes left, and takes the index's place in the timeline. */
-async function start(engine: Engine): Promise<void> {
+async function start(engine: Engine, lookAhead: boolean): Promise<void> {
+  const { timeline } = engine;
   // A recovery changes files of the root; the index is a file of the store.
-  const [at] = await Promise.all([engine.tree.load(), engine.locked(async () => undefined)]);
-  const head = await engine.timeline.head();
-  const newest = head.seq === 0 ? null : await engine.timeline.observation(head.seq);
+  const [at, head] = await Promise.all([
+    loadIndex(engine, lookAhead),
+    recoverLeftovers(engine).then(() => timeline.head()),
+  ]);
+  const [newest, known] = await Promise.all([
+    head.seq === 0 ? null : timeline.observation(head.seq),
+    at === null ? null : timeline.observation(at.seq),
+  ]);
   if (newest !== null) engine.lastLookAt = newest.createdAt;
-  if (at !== null && (await engine.timeline.observation(at.seq))?.id === at.observationId) {
+  if (at !== null && known?.id === at.observationId) {
     engine.position = at;
     await engine.catchUp();
   } else if (head.seq > 0) await engine.rebuild(head);
-  else await engine.tree.reset(null, null);
+  else {
+    await engine.dropAhead();
+    await engine.tree.reset(null, null);
+  }
   engine.indexed = true;
   if (engine.unrecorded) await engine.locked(async () => undefined);
+}
+
+/** Without any, the lock is left alone: it would be taken and given back for nothing. */
+async function recoverLeftovers(engine: Engine): Promise<void> {
+  if (engine.hasLeftovers()) await engine.locked(async () => undefined);
+}
+
+async function loadIndex(engine: Engine, lookAhead: boolean): Promise<Position | null> {
+  const { tree } = engine;
+  const at = await tree.load();
+  if (lookAhead && at !== null) {
+    engine.ahead = { rules: tree.rules(), scan: tree.scan() };
+    // Whoever needs them hears of their faults.
+    for (const part of [engine.ahead.rules, engine.ahead.scan]) part.catch(() => undefined);
+  }
+  return at;
 }

@@ -46,6 +46,16 @@ pub fn create_file(dir: BorrowedFd<'_>, name: &[u8]) -> Sys<OwnedFd> {
     sys::openat(dir, name, flags, Mode::from_raw_mode(0o600))
 }
 
+/// False where a file has no extended attributes and no access list: by its name below /proc, which opens nothing.
+pub fn may_have_xattrs(dir: BorrowedFd<'_>, name: &[u8]) -> bool {
+    match sys::xattrs_length(dir, name) {
+        Ok(length) => length > 0,
+        Err(Errno::NOTSUP) => false,
+        // No /proc, or a name that came or went: the file itself tells.
+        Err(_) => true,
+    }
+}
+
 pub fn make_symlink(dir: BorrowedFd<'_>, name: &[u8], target: &[u8]) -> Sys<()> {
     sys::symlinkat(target, dir, name)
 }

@@ -129,11 +129,12 @@ impl SegmentStore {
                 Ok(())
             }
             Err(error) => {
+                let path = open.segment.path.clone();
                 if open.file.set_len(open.length).is_err() {
                     // The torn record can't be cut off: leave it as a tail, and go on in another segment.
                     *own = None;
                 }
-                Err(error).doing_at("append to a segment in", shown(&self.dir))
+                Err(error).doing_at("append to the segment", path.as_os_str().as_encoded_bytes())
             }
         }
     }
@@ -181,7 +182,10 @@ impl SegmentStore {
                 Ok(true) => self.dir_dirty.store(true, Ordering::Release),
                 // It was collected: what lived in it was written and synced elsewhere first.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error).doing_at("sync", shown(&segment.path)),
+                Err(error) => {
+                    return Err(error)
+                        .doing_at("sync the segment", segment.path.as_os_str().as_encoded_bytes());
+                }
             }
         }
         self.sync_folder()
@@ -204,13 +208,10 @@ impl SegmentStore {
         let Some(open) = own.as_ref() else {
             return Ok(false);
         };
-        open.segment
-            .sync(&self.files)
-            .doing_at("sync", shown(&open.segment.path))?;
+        let old = open.segment.path.as_os_str().as_encoded_bytes();
+        open.segment.sync(&self.files).doing_at("sync the segment", old)?;
         // Once its entry in the folder is on disk, under whichever name, a power cut leaves it under one of its names.
-        let path = open
-            .rename(&self.dir)
-            .doing_at("close a segment in", shown(&self.dir))?;
+        let path = open.rename(&self.dir).doing_at("close the segment", old)?;
         // A cache: a reader without it reads the segment instead.
         let _ = open.segment.write_index(&path);
         self.files.forget(&open.segment.path);
@@ -254,7 +255,7 @@ fn shown(path: &Path) -> &[u8] {
 }
 
 /// Eight hex digits that no other writer of this process has.
-fn random_hex() -> String {
+pub fn random_hex() -> String {
     format!("{:08x}", RandomState::new().build_hasher().finish() as u32)
 }
 

@@ -182,6 +182,14 @@ pub fn flistxattr(fd: impl AsFd) -> Sys<Vec<u8>> {
     Ok(list)
 }
 
+/// How long the list of a name's extended attributes is, by its name below /proc, which opens nothing.
+pub fn xattrs_length(dir: impl AsFd, name: &[u8]) -> Sys<usize> {
+    before("llistxattr")?;
+    let dir = dir.as_fd().as_raw_fd();
+    let by_proc = [format!("/proc/self/fd/{dir}/").as_bytes(), name].concat();
+    rustix::fs::llistxattr_query(&by_proc[..])
+}
+
 pub fn fgetxattr(fd: impl AsFd, name: &[u8]) -> Sys<Vec<u8>> {
     before("fgetxattr")?;
     let mut value = vec![0u8; rustix::fs::fgetxattr_query(&fd, name)?];

@@ -28,7 +28,7 @@ thread_local! {
 }
 
 /// Calls after which the disk is as before.
-const READS: [&str; 10] = [
+const READS: [&str; 11] = [
     "openat",
     "openat2",
     "fstat",
@@ -38,6 +38,7 @@ const READS: [&str; 10] = [
     "pread",
     "lease",
     "flistxattr",
+    "llistxattr",
     "fgetxattr",
 ];
 

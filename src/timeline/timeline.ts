@@ -295,6 +295,8 @@ export interface Timeline {
   verify(): Promise<{ checked: number; problems: { kind: string; path?: RelPath; detail: string }[] }>;
   stats(): Promise<TimelineStats>;
   sqliteVersion(): Promise<string>;
+  /** For a process that will end without {@link close}, as its last call: keeps the log from growing without end. */
+  boundLog(): Promise<void>;
   close(): Promise<void>;
 }
 

@@ -20,7 +20,11 @@ use crate::task::Work;
 use crate::trash::Trash;
 use crate::wire::{Id, Version};
 
+#[cfg(test)]
+mod attack;
 pub mod attributes;
+#[cfg(test)]
+mod cost;
 #[cfg(test)]
 mod folder_tests;
 pub mod folders;

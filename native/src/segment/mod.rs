@@ -1,11 +1,11 @@
 //! Blobs: bytes named by their hash, in append-only segment files (docs/formats.md, DESIGN §4.3).
 //!
 //! A store appends to a segment of its own and reads those of all processes, so writers never contend. The segment is
-//! made at the first new blob. Records go out in whole; a write that fails is cut off again. `put` is safe to call
+//! made, or a closed one taken over, at the first new blob. Records go out in whole; a write that fails is cut off again. `put` is safe to call
 //! from several threads: hashing and compression happen outside the lock. Nothing is durable before `sync`, which also
 //! covers what other writers have appended and not synced.
 //!
-//! Files: `format` bytes, `codec` compression, `file` one segment, `owner` who may append, `append` the own segment,
+//! Files: `format` bytes, `codec` compression, `file` one segment, `owner` who may append, `append` the own segment, `adopt` a closed one,
 //! `batch` what is on its way there, `collect` gc, `verify` checks. Not covered: who may call `collect` when (the workspace's lock), what is live.
 
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -18,9 +18,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use twox_hash::XxHash3_128;
 use twox_hash::xxhash3_128;
 
+use crate::borrow::Loans;
+use crate::borrow::loan::Lent;
 use crate::error::{Code, EngineError, IoContext, Result};
 use crate::wire::Hash;
 
+mod adopt;
 mod append;
 mod batch;
 mod codec;
@@ -33,6 +36,7 @@ mod tests;
 mod verify;
 
 use append::Own;
+pub use append::random_hex;
 pub use batch::{Batch, Queued};
 use codec::Codec;
 pub use collect::Collected;
@@ -70,6 +74,7 @@ pub struct SegmentStore {
     seed: u64,
     hash_fn: HashFn,
     codec: Codec,
+    loans: Loans,
     files: OpenFiles,
     segments: RwLock<Vec<Arc<Segment>>>,
     own: Mutex<Option<Own>>,
@@ -120,6 +125,7 @@ impl SegmentStore {
             seed,
             hash_fn,
             codec: Codec::default(),
+            loans: Loans::new(dir.with_file_name("borrowed")),
             files: OpenFiles::default(),
             segments: RwLock::default(),
             own: Mutex::default(),
@@ -133,6 +139,22 @@ impl SegmentStore {
 
     pub fn hash(&self, bytes: &[u8]) -> Hash {
         (self.hash_fn)(self.seed, bytes)
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// What is borrowed from git's packs; a borrowed name can be read like a blob's.
+    pub fn loans(&self) -> &Loans {
+        &self.loans
+    }
+
+    /// Pins packs ([`Loans::lend`]). Like blobs, the names are kept until a row can name them.
+    pub fn lend(&self, kind: gix_hash::Kind, packs: &[PathBuf], entries: &mut [Lent]) -> io::Result<()> {
+        self.loans.lend(kind, packs, entries)?;
+        self.unsettled().extend(entries.iter().map(|entry| entry.name));
+        Ok(())
     }
 
     pub fn hasher(&self) -> Hasher {
@@ -224,23 +246,33 @@ impl SegmentStore {
 
     /// True where the store knows the blob. Call [`refresh`](Self::refresh) first where other processes write.
     pub fn has(&self, hash: &Hash) -> bool {
-        let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
-        segments.iter().any(|segment| segment.find(hash).is_some())
+        let stored = |hash: &Hash| {
+            let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
+            segments.iter().any(|segment| segment.find(hash).is_some())
+        };
+        stored(hash)
+            || match self.loans.find(hash) {
+                Some((_, lent)) => lent.real.is_none_or(|real| stored(&real)),
+                None => false,
+            }
     }
 
     /// The bytes of a blob, checked against its name. `ERR_BLOB_MISSING`, `ERR_BLOB_CORRUPT`.
     pub fn read(&self, hash: &Hash) -> Result<Vec<u8>> {
         self.open_check()?;
+        let mut moved = false;
         for _ in 0..LOOKS {
-            let mut moved = false;
             if let Some(bytes) = self.read_known(hash, &mut moved)? {
                 return Ok(bytes);
             }
             // Another process may have made it; or moved it, while it collected or closed its segment.
             self.refresh()?;
-            if !moved && !self.has(hash) {
+            if !moved && self.places(hash).is_empty() {
                 break;
             }
+        }
+        if let Some(bytes) = self.loans.read(self, hash)? {
+            return Ok(bytes);
         }
         Err(EngineError::new(
             Code::BlobMissing,

@@ -42,6 +42,8 @@ export interface Capabilities extends Omit<Abilities, 'tickNs'> {
   readonly root: string;
   readonly dataDir: string;
   readonly sqlite: string;
+  /** Events tell begins and ends of calls where to look; where they don't, why: not asked for, or not to be had here. */
+  readonly watch: { readonly on: boolean; readonly why: string };
 }
 
 export interface RecoveredOperation {
@@ -74,6 +76,8 @@ export interface StatsResult {
     readonly timeline: number;
     readonly index: number;
     readonly trash: number;
+    /** Packs of the user's repository that are pinned: shared with it, so not in `total`. */
+    readonly borrowed: number;
     readonly total: number;
   };
   readonly counts: {

@@ -3,7 +3,7 @@
 //! A file is read under a read lease where there is one, with its stat key taken before and after; it is read again
 //! when it moved, and is `uncovered: unstable` after the last try. A file that somebody has open for writing is copied
 //! all the same, flagged, and its stat key never trusted. A path that is no regular file any more is looked at anew.
-//! Cancelled or failed as a whole, the set is as before. Not covered: files above 4 GiB are read into memory whole.
+//! Cancelled or failed as a whole, the set is as before. At a first capture `borrow` takes out what git proves clean. Not covered: files above 4 GiB are read into memory whole.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Mutex;
@@ -14,15 +14,16 @@ use std::time::SystemTime;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::error::{EngineError, Result};
+use crate::borrow::{self, loan::blob_id};
+use crate::error::{Code, EngineError, Result};
 use crate::ignore::names::is_within;
-use crate::index::{Entry, flag};
+use crate::index::{Entry, Index, flag};
 use crate::scan::set::ChangeSet;
 use crate::scan::sys::{open_beneath, stat_open};
 use crate::scan::{Against, look_again};
 use crate::segment::{Batch, Queued, SegmentStore};
 use crate::task::Work;
-use crate::wire::{FileKind, Hash, Problem, ProblemKind, Reason, RelPath, StatKey, row_flag};
+use crate::wire::{FileKind, Hash, Problem, ProblemKind, Reason, RelPath, StatKey, Version, row_flag};
 
 /// Reads of one file before it counts as unstable.
 const TRIES: usize = 4;
@@ -35,6 +36,8 @@ pub struct Request {
     pub deadline: Option<SystemTime>,
     pub first: Vec<RelPath>,
     pub hash_only: bool,
+    /// Of a first capture: git's objects may stand for files.
+    pub borrow: Option<borrow::Sources>,
 }
 
 /// IngestResult of `backend.ts`.
@@ -43,6 +46,8 @@ pub struct Ingested {
     pub files_hashed: u64,
     pub stored_files: u64,
     pub stored_bytes: u64,
+    /// Files that git's objects stand for: not read.
+    pub borrowed: u64,
     pub left: u64,
     pub problems: Vec<Problem>,
 }
@@ -60,6 +65,8 @@ struct Contents {
     stat: StatKey,
     hash: Hash,
     writers: bool,
+    /// The hash is the borrowed name that the file had: its bytes are the object's.
+    borrowed: bool,
     /// Its way into the store; none where it was only hashed.
     queued: Option<Queued>,
     /// Bytes that were new to the store.
@@ -72,6 +79,7 @@ struct Sink<'a> {
     request: &'a Request,
     max_file_bytes: u64,
     root: &'a OwnedFd,
+    index: &'a Index,
     threads: usize,
 }
 
@@ -87,9 +95,13 @@ pub fn ingest(
         request,
         max_file_bytes: against.limits.max_file_bytes,
         root: against.root.fd.as_ref(),
+        index: against.index,
         threads: against.limits.threads,
     };
     let mut result = Ingested::default();
+    if let Some(sources) = &request.borrow {
+        result.borrowed = borrow::borrow(set, against, (store, sources), work)?;
+    }
     for round in 0.. {
         let suspects = ordered(set, &request.first);
         if suspects.is_empty() {
@@ -106,7 +118,61 @@ pub fn ingest(
         }
         look_again(set, against, &again, work)?;
     }
+    give_back(set, against.index, (store, request), &mut result)?;
     Ok(result)
+}
+
+/// Takes the old bytes of what changed out of the loan: rows name blobs of ours only. What can't be read any more was
+/// lost with git's pack; that is told, and costs no other path.
+fn give_back(
+    set: &mut ChangeSet,
+    index: &Index,
+    (store, request): (&SegmentStore, &Request),
+    result: &mut Ingested,
+) -> Result<()> {
+    let mut batch = Batch::new(store);
+    let mut queued = Vec::new();
+    for path in set.owed(index) {
+        let Some((node, pending)) = index.find(&path).zip(set.pending.get_mut(&path)) else {
+            continue;
+        };
+        let Version::File { mode, size, content } = pending.before else {
+            continue;
+        };
+        match store.read(&content) {
+            Ok(bytes) => {
+                let real = match request.hash_only {
+                    true => store.hash(&bytes),
+                    false => {
+                        queued.push((batch.put(&bytes)?, size));
+                        store.hash(&bytes)
+                    }
+                };
+                pending.before = Version::File {
+                    mode,
+                    size,
+                    content: real,
+                };
+            }
+            Err(error) if matches!(error.code, Code::BlobCorrupt | Code::BlobMissing) => {
+                pending.before = Entry::uncovered(Reason::Unreadable, index.entry(node).stat).version(&[]);
+                result.problems.push(Problem {
+                    path,
+                    kind: ProblemKind::UnreadableFile,
+                    detail: format!("what it was before is lost: {}", error.message),
+                });
+            }
+            Err(error) => return Err(error.with_path(&path)),
+        }
+    }
+    batch.flush()?;
+    for (blob, size) in queued {
+        if batch.stored(blob).is_some() {
+            result.stored_files += 1;
+            result.stored_bytes += size;
+        }
+    }
+    Ok(())
 }
 
 fn ordered(set: &ChangeSet, first: &[RelPath]) -> Vec<RelPath> {
@@ -199,7 +265,11 @@ fn settle(set: &mut ChangeSet, path: &RelPath, outcome: Outcome, result: &mut In
             };
             let writers = if contents.writers { flag::WRITERS } else { 0 };
             pending.flags |= if contents.writers { row_flag::IN_FLUX } else { 0 };
-            Entry::file(contents.stat, contents.hash).with(racy | writers)
+            let entry = match contents.borrowed {
+                true => Entry::borrowed(contents.stat, contents.hash),
+                false => Entry::file(contents.stat, contents.hash),
+            };
+            entry.with(racy | writers)
         }
         Outcome::Uncovered(reason, stat, error) => {
             pending.flags &= !row_flag::LATE;
@@ -273,12 +343,34 @@ impl Sink<'_> {
             let after = stat_open(file.as_fd());
             let still = after == Ok(before) && buffer.len() as u64 == before.size;
             if still && held != Held::Broken {
+                if held != Held::Writers
+                    && let Some(name) = self.borrowed_as(path, &before, buffer)
+                {
+                    return Ok(Outcome::Read(Contents {
+                        stat: before,
+                        hash: name,
+                        writers: false,
+                        borrowed: true,
+                        queued: None,
+                        stored: None,
+                    }));
+                }
                 let contents = self.keep((before, held == Held::Writers), buffer, batch);
                 return contents.map(Outcome::Read);
             }
         }
         let stat = stat_open(file.as_fd()).map_err(|error| EngineError::io("stat a file", error))?;
         Ok(Outcome::Uncovered(Reason::Unstable, stat, None))
+    }
+
+    /// The borrowed name that the index has for the file, where these are still the object's bytes, and its mode.
+    fn borrowed_as(&self, path: &RelPath, stat: &StatKey, bytes: &[u8]) -> Option<Hash> {
+        let entry = self.index.entry(self.index.find(path)?);
+        if !entry.is_borrowed() || entry.stat.mode != stat.mode || entry.stat.size != stat.size {
+            return None;
+        }
+        let (loan, lent) = self.store.loans().find(&entry.hash)?;
+        (blob_id(loan.kind, bytes)? == lent.id).then_some(entry.hash)
     }
 
     fn keep(
@@ -295,6 +387,7 @@ impl Sink<'_> {
             stat,
             hash: queued.map_or_else(|| self.store.hash(bytes), |queued| queued.hash),
             writers,
+            borrowed: false,
             queued,
             stored: None,
         })

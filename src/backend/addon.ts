@@ -41,6 +41,8 @@ export interface AddonTree {
   catchUp(rows: Buffer, at: Buffer): Answer<void>;
   rules(): Answer<Buffer | null>;
   setRules(snapshot: Uint8Array): Answer<void>;
+  /** Empty: events tell where to look. Else why not. */
+  watch(): Answer<string>;
   scan(options: Buffer, token: CancelToken | null, progress: ReportProgress | null): Answer<Buffer>;
   ingest(set: number, options: Buffer, token: CancelToken | null, progress: ReportProgress | null): Answer<Buffer>;
   look(set: number, paths: Buffer): Answer<void>;

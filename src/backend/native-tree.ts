@@ -92,6 +92,11 @@ export class NativeTree implements Tree {
     await settle(this.#tree.setRules(snapshot));
   }
 
+  async watch(): Promise<string | null> {
+    const why = await settle(this.#tree.watch());
+    return why === '' ? null : why;
+  }
+
   async scan(options: ScanOptions = {}): Promise<ScanResult> {
     const packed = wire.encodeScanOptions(options);
     return wire.decodeScan(await this.#work(options, (token, progress) => this.#tree.scan(packed, token, progress)));

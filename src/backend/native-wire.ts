@@ -115,10 +115,16 @@ export function decodeScan(bytes: Uint8Array): ScanResult {
   };
 }
 
-export function encodeIngestOptions({ deadlineMs, first, hashOnly }: IngestOptions): Buffer {
-  const writer = new Writer().u8((deadlineMs === undefined ? 0 : 1) | (first ? 2 : 0) | (hashOnly ? 4 : 0));
+export function encodeIngestOptions({ deadlineMs, first, hashOnly, borrow }: IngestOptions): Buffer {
+  const flags = (deadlineMs === undefined ? 0 : 1) | (first ? 2 : 0) | (hashOnly ? 4 : 0) | (borrow ? 8 : 0);
+  const writer = new Writer().u8(flags);
   if (deadlineMs !== undefined) writer.i64(BigInt(Math.floor(deadlineMs)));
   if (first) writer.raw(encodePaths(first));
+  if (borrow) {
+    writer.name(borrow.top).name(borrow.gitDir).name(borrow.commonDir);
+    writer.u32(borrow.attributes.length);
+    for (const file of borrow.attributes) writer.name(file);
+  }
   return writer.done();
 }
 
@@ -129,6 +135,7 @@ export function decodeIngest(bytes: Uint8Array): IngestResult {
     filesHashed: number(),
     storedFiles: number(),
     storedBytes: number(),
+    borrowedFiles: number(),
     left: number(),
     problems: readProblems(reader),
   };

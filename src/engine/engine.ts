@@ -111,6 +111,8 @@ export class Engine {
   indexed = false;
   /** Null once it was taken, or the tree has become another. */
   ahead: ScanAhead | null = null;
+  /** Somebody asked for events to tell where to look; whether they do, `tree.watch` says. */
+  watches = false;
   /** An operation that recovery completed waits for the index. */
   unrecorded = false;
   /** Scans that this process began here, for who asks to tell which began after it asked. */
@@ -298,6 +300,14 @@ export class Engine {
     this.position = { seq: head.seq, observationId: head.observationId };
     await this.tree.catchUp(rows.filter(isUsable), this.position);
     await this.#takeRules(head);
+  }
+
+  /** From here on, where it can be had, events tell begins and ends of calls where to look. */
+  async watch(): Promise<void> {
+    if (this.watches) return;
+    this.watches = true;
+    const why = await this.tree.watch();
+    if (why !== null) this.options.logger?.warn('no watch: each look is at the whole tree', { why });
   }
 
   async close(): Promise<void> {

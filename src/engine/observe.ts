@@ -8,7 +8,6 @@
 import { randomBytes } from 'node:crypto';
 import type { IngestResult, Position, RuleSources, ScanResult } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
-import { ruleSources } from '../git/context.ts';
 import { ownerGone } from '../process-owner.ts';
 import { isWithin } from '../rel-path.ts';
 import type { Append, CallRecord, Head, ObservationKind } from '../timeline/timeline.ts';
@@ -24,6 +23,7 @@ import {
 import { UnavailableError } from './answers.ts';
 import type { CaughtUp, Engine } from './engine.ts';
 import { heldPaths } from './held.ts';
+import { type Look, lookAt, sharedLook } from './look.ts';
 import { clearedMarks } from './marks.ts';
 
 export type Effects = Pick<
@@ -74,22 +74,7 @@ export interface Observed {
   readonly uncovered: readonly UncoveredPath[];
 }
 
-interface Look {
-  readonly scan: ScanResult;
-  readonly ingest: IngestResult;
-  readonly gcGeneration: number;
-  readonly isFirst: boolean;
-  readonly manifest: { hash: Hash; entries: number } | undefined;
-  /** Another call's look, recorded already: its set is gone, and nothing of it is left to record. */
-  readonly isShared: boolean;
-  /** `engine.scansBegun` with this look's own scan. */
-  readonly number: number;
-  /** Rows of others were taken while the tree was scanned: of these paths the scan may have said what the index knew before. */
-  readonly moved: readonly RelPath[];
-}
-
 const RESTARTS = 8;
-const NOTHING_READ: IngestResult = { filesHashed: 0, storedFiles: 0, storedBytes: 0, left: 0, problems: [] };
 
 /** Runs in the engine's queue. */
 export async function observe(engine: Engine, request: ObserveRequest): Promise<Observed> {
@@ -121,113 +106,6 @@ export async function observeLocked(engine: Engine, request: ObserveRequest): Pr
   const observed = look === null ? null : await appendLook(engine, request, look, false);
   if (observed === null) throw new TakebackError('ERR_INTERNAL', 'the timeline moved under the lock');
   return observed;
-}
-
-/**
- * The newest look of a call's begin or end, where it began after this caller asked: all that was to be seen then is recorded.
- * What others append meanwhile is found under the lock, and then this one looks for itself.
- */
-async function sharedLook(engine: Engine, request: ObserveRequest): Promise<Look | null> {
-  const { newestLook, position } = engine;
-  if (newestLook === null || request.askedAt === undefined || newestLook.number <= request.askedAt) return null;
-  // Anything recorded since (an undo, say) took its time: what somebody did meanwhile is not this call's.
-  if (newestLook.seq !== position?.seq) return null;
-  await request.beside?.();
-  const { scan, gcGeneration, number } = newestLook;
-  return {
-    scan,
-    ingest: NOTHING_READ,
-    gcGeneration,
-    isFirst: false,
-    manifest: undefined,
-    isShared: true,
-    number,
-    moved: [],
-  };
-}
-
-/** Null: the index was made anew, or got other rules, while the tree was scanned. */
-async function lookAt(engine: Engine, request: ObserveRequest, hold: readonly RelPath[]): Promise<Look | null> {
-  const { tree } = engine;
-  // Within a turn, what the index knows is enough to begin with: rows of others that come in beside are looked at again.
-  const isWarm = request.boundaryOf === undefined && engine.position !== null && engine.rulesId !== null;
-  const before = isWarm ? null : await knownHead(engine, request);
-  const work = { signal: request.signal, onProgress: request.onProgress };
-  const { number, scanning } = beginScan(engine, request, hold);
-  const [caughtUp, scan] = await beside(engine, scanning, async () => {
-    const [, after] = await Promise.all([request.beside?.(), before ?? engine.catchUp()]);
-    return after;
-  });
-  if (before === null && (caughtUp.rebuilt || caughtUp.rulesChanged)) {
-    await tree.discard(scan.set);
-    return null;
-  }
-  const { head } = caughtUp;
-  const isFirst = head.seq === 0;
-  const ingest =
-    scan.suspects === 0
-      ? NOTHING_READ
-      : await tree.ingest(scan.set, {
-          ...work,
-          ...(request.deadlineMs === undefined ? {} : { deadlineMs: request.deadlineMs }),
-          ...(request.first === undefined ? {} : { first: request.first }),
-        });
-  const manifest = isFirst ? await tree.manifest(scan.set) : undefined;
-  if (isFirst && engine.options.durability === 'full') await engine.blobs.sync();
-  const moved = before === null ? caughtUp.paths : [];
-  return { scan, ingest, gcGeneration: head.gcGeneration, isFirst, manifest, isShared: false, number, moved };
-}
-
-async function knownHead(engine: Engine, request: ObserveRequest): Promise<CaughtUp> {
-  const caughtUp = await engine.catchUp();
-  if (caughtUp.head.seq === 0 && request.boundaryOf === undefined) {
-    throw new UnavailableError('no-checkpoint', 'there is no checkpoint yet: capture a boundary first');
-  }
-  return caughtUp;
-}
-
-/** Waits for both, whatever becomes of one: a scan that goes on behind a fault would answer to nobody. */
-async function beside<T>(
-  engine: Engine,
-  scanning: Promise<ScanResult>,
-  ask: () => Promise<T>,
-): Promise<[T, ScanResult]> {
-  const [asked, scanned] = await Promise.allSettled([ask(), scanning]);
-  if (asked.status === 'rejected') {
-    if (scanned.status === 'fulfilled') await engine.tree.discard(scanned.value.set);
-    throw asked.reason;
-  }
-  if (scanned.status === 'rejected') throw scanned.reason;
-  return [asked.value, scanned.value];
-}
-
-/** One that began ahead keeps the number that it had then: it serves nobody who asked since. */
-function beginScan(
-  engine: Engine,
-  request: ObserveRequest,
-  hold: readonly RelPath[],
-): { number: number; scanning: Promise<ScanResult> } {
-  const isPlain = request.boundaryOf === undefined && request.only === undefined && request.rehash !== true;
-  const ahead = isPlain ? engine.takeAhead() : null;
-  if (ahead !== null) return { number: engine.scansBegun, scanning: ahead };
-  engine.scansBegun += 1;
-  return { number: engine.scansBegun, scanning: scanNow(engine, request, hold) };
-}
-
-async function scanNow(engine: Engine, request: ObserveRequest, hold: readonly RelPath[]): Promise<ScanResult> {
-  const { boundaryOf, only, rehash = false, signal, onProgress } = request;
-  await engine.dropAhead();
-  return engine.tree.scan({
-    signal,
-    onProgress,
-    ...(boundaryOf === undefined ? {} : { renewRules: await sourcesOf(engine, request), hold }),
-    ...(only === undefined ? {} : { only }),
-    ...(rehash ? { rehash } : {}),
-  });
-}
-
-function sourcesOf(engine: Engine, { sources }: ObserveRequest): Promise<RuleSources> | RuleSources {
-  return sources ?? ruleSources(engine.layout.root, engine.settings);
 }
 
 async function leavingCoverage(engine: Engine, set: number): Promise<RelPath[]> {
@@ -264,7 +142,9 @@ async function appendLook(
     await tree.commit(set, engine.position ?? { seq: head.seq, observationId: head.observationId ?? '' });
     return { seq: head.seq, changes, scan: look.scan, ingest: look.ingest, uncovered };
   }
-  if (look.ingest.storedFiles > 0 && engine.options.durability === 'full') await engine.blobs.sync();
+  // What was looked at again may have been stored, too.
+  if (engine.options.durability === 'full' && (look.ingest.storedFiles > 0 || again.length > 0))
+    await engine.blobs.sync();
   const now = Date.now();
   const id = randomBytes(16).toString('hex');
   const overlap = changes.length === 0 ? [] : await foldersOfOtherRoots(engine);

@@ -26,6 +26,8 @@ export interface OpenEngine {
   readonly maxFileEvents: number;
   /** The first thing that will be asked is a look at the tree as it stands: it begins while the rest is opened. */
   readonly lookAhead?: boolean;
+  /** Default: false. */
+  readonly watch?: boolean | undefined;
   readonly options: EngineOptions;
 }
 
@@ -76,6 +78,7 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
       events,
     };
     const engine = new Engine(parts);
+    if (request.watch === true) await engine.watch();
     await start(engine, request.lookAhead ?? false);
     return engine;
   } catch (error) {

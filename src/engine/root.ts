@@ -20,6 +20,8 @@ export interface Layout {
   /** This workspace's own folder in the data directory. */
   readonly home: string;
   readonly segments: string;
+  /** Packs that files are borrowed from; may be missing. */
+  readonly borrowed: string;
   readonly journal: string;
   readonly trash: string;
   readonly scratch: string;
@@ -123,6 +125,7 @@ export async function layOut(root: string, dataDir: string): Promise<Layout> {
       dataDir: real,
       home,
       segments: join(home, 'segments'),
+      borrowed: join(home, 'borrowed'),
       journal: join(home, 'journal'),
       trash: join(home, 'trash'),
       scratch: join(home, 'scratch'),

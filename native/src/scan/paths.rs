@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::place::{Ctx, Here};
+use super::place::{Ctx, Here, Task};
 use super::sys::{Names, open_dir_beneath, stat_bytes, stat_open};
 use super::{Local, Scan};
 use crate::error::Result;
@@ -18,15 +18,31 @@ impl Scan<'_> {
     /// Looks at each path. What is found of one path is found once.
     pub(crate) fn look_at(&self, paths: &[RelPath]) -> Result<Local> {
         let mut local = Local::default();
-        let mut seen = BTreeSet::new();
-        for path in paths {
-            self.work.cancel.check()?;
-            self.look_at_one(&mut local, path, &mut seen);
-        }
+        self.look_at_each(&mut local, paths, &mut Vec::new())?;
         Ok(local)
     }
 
-    fn look_at_one(&self, local: &mut Local, path: &[u8], seen: &mut BTreeSet<RelPath>) {
+    /// The same; folders that are to be entered go to `made`.
+    pub(super) fn look_at_each<'p>(
+        &self,
+        local: &mut Local,
+        paths: impl IntoIterator<Item = &'p RelPath>,
+        made: &mut Vec<Task>,
+    ) -> Result<()> {
+        let mut seen = BTreeSet::new();
+        for path in paths {
+            self.work.cancel.check()?;
+            self.look_at_one(local, path, (&mut seen, made));
+        }
+        Ok(())
+    }
+
+    fn look_at_one(
+        &self,
+        local: &mut Local,
+        path: &[u8],
+        (seen, made): (&mut BTreeSet<RelPath>, &mut Vec<Task>),
+    ) {
         if path.is_empty() || !seen.insert(path.to_vec()) {
             return;
         }
@@ -41,7 +57,7 @@ impl Scan<'_> {
                 );
                 if gone {
                     // The folder itself is gone or no folder: to look at it says what became of this path.
-                    self.look_at_one(local, folder, seen);
+                    self.look_at_one(local, folder, (seen, made));
                 } else if self.index.find(path).is_some() {
                     local.problem(path, ProblemKind::UnreadableDir, error);
                 }
@@ -49,7 +65,7 @@ impl Scan<'_> {
             }
         };
         if !folder.is_empty() && !self.is_known_folder(folder) {
-            self.look_at_one(local, folder, seen);
+            self.look_at_one(local, folder, (seen, made));
         }
         if !folder.is_empty() && !self.is_entered(local, folder) {
             return;
@@ -62,19 +78,18 @@ impl Scan<'_> {
             dev: self.root.dev,
             ctx: self.ctx_of(folder),
         };
-        let mut made = Vec::new();
         match self.index.find(path) {
             Some(node) => {
                 let kind = stat_bytes(here.fd, base_name(path)).ok().map(|stat| stat.kind);
-                if !self.known(local, &here, (node, kind), &mut made) {
+                if !self.known(local, &here, (node, kind), made) {
                     self.confirm_gone(local, &here, &[node]);
                 }
             }
-            None => self.fresh_if_there(local, &here, path),
+            None => self.fresh_if_there(local, &here, path, made),
         }
     }
 
-    fn fresh_if_there(&self, local: &mut Local, here: &Here<'_>, path: &[u8]) {
+    fn fresh_if_there(&self, local: &mut Local, here: &Here<'_>, path: &[u8], made: &mut Vec<Task>) {
         let name = base_name(path);
         // A path that was never there is no problem.
         let kind = match stat_bytes(here.fd, name) {
@@ -90,7 +105,7 @@ impl Scan<'_> {
                 }
             }
         };
-        self.fresh(local, here, (name, kind, None), &mut Vec::new());
+        self.fresh(local, here, (name, kind, None), made);
     }
 
     fn is_known_folder(&self, folder: &[u8]) -> bool {
@@ -111,7 +126,7 @@ impl Scan<'_> {
     }
 
     /// What the folders above hand down, as the index has them.
-    fn ctx_of(&self, folder: &[u8]) -> Ctx {
+    pub(super) fn ctx_of(&self, folder: &[u8]) -> Ctx {
         let mut ctx = Ctx {
             changed: self.view_renews(),
             ..Ctx::default()

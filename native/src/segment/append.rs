@@ -248,7 +248,7 @@ pub(super) fn own_stem() -> String {
 }
 
 /// Eight hex digits that no other writer of this process has.
-fn random_hex() -> String {
+pub fn random_hex() -> String {
     format!("{:08x}", RandomState::new().build_hasher().finish() as u32)
 }
 

@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use twox_hash::XxHash3_128;
 use twox_hash::xxhash3_128;
 
+use crate::borrow::Loans;
+use crate::borrow::loan::Lent;
 use crate::error::{Code, EngineError, IoContext, Result};
 use crate::wire::Hash;
 
@@ -34,6 +36,7 @@ mod tests;
 mod verify;
 
 use append::Own;
+pub use append::random_hex;
 pub use batch::{Batch, Queued};
 use codec::Codec;
 pub use collect::Collected;
@@ -71,6 +74,7 @@ pub struct SegmentStore {
     seed: u64,
     hash_fn: HashFn,
     codec: Codec,
+    loans: Loans,
     files: OpenFiles,
     segments: RwLock<Vec<Arc<Segment>>>,
     own: Mutex<Option<Own>>,
@@ -121,6 +125,7 @@ impl SegmentStore {
             seed,
             hash_fn,
             codec: Codec::default(),
+            loans: Loans::new(dir.with_file_name("borrowed")),
             files: OpenFiles::default(),
             segments: RwLock::default(),
             own: Mutex::default(),
@@ -134,6 +139,22 @@ impl SegmentStore {
 
     pub fn hash(&self, bytes: &[u8]) -> Hash {
         (self.hash_fn)(self.seed, bytes)
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// What is borrowed from git's packs; a borrowed name can be read like a blob's.
+    pub fn loans(&self) -> &Loans {
+        &self.loans
+    }
+
+    /// Pins packs ([`Loans::lend`]). Like blobs, the names are kept until a row can name them.
+    pub fn lend(&self, kind: gix_hash::Kind, packs: &[PathBuf], entries: &mut [Lent]) -> io::Result<()> {
+        self.loans.lend(kind, packs, entries)?;
+        self.unsettled().extend(entries.iter().map(|entry| entry.name));
+        Ok(())
     }
 
     pub fn hasher(&self) -> Hasher {
@@ -225,8 +246,15 @@ impl SegmentStore {
 
     /// True where the store knows the blob. Call [`refresh`](Self::refresh) first where other processes write.
     pub fn has(&self, hash: &Hash) -> bool {
-        let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
-        segments.iter().any(|segment| segment.find(hash).is_some())
+        let stored = |hash: &Hash| {
+            let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
+            segments.iter().any(|segment| segment.find(hash).is_some())
+        };
+        stored(hash)
+            || match self.loans.find(hash) {
+                Some((_, lent)) => lent.real.is_none_or(|real| stored(&real)),
+                None => false,
+            }
     }
 
     /// The bytes of a blob, checked against its name. `ERR_BLOB_MISSING`, `ERR_BLOB_CORRUPT`.
@@ -239,9 +267,12 @@ impl SegmentStore {
             }
             // Another process may have made it; or moved it, while it collected or closed its segment.
             self.refresh()?;
-            if !moved && !self.has(hash) {
+            if !moved && self.places(hash).is_empty() {
                 break;
             }
+        }
+        if let Some(bytes) = self.loans.read(self, hash)? {
+            return Ok(bytes);
         }
         Err(EngineError::new(
             Code::BlobMissing,

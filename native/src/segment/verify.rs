@@ -1,4 +1,4 @@
-//! Reads and checks every record of every segment.
+//! Reads and checks every record of every segment, and what is borrowed.
 
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -68,6 +68,10 @@ impl SegmentStore {
                 });
             }
         }
+        self.loans().verify(work, |problem| {
+            out.checked += 1;
+            out.problems.extend(problem);
+        })?;
         Ok(out)
     }
 

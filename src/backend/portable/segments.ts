@@ -8,16 +8,17 @@
  * it, and it makes it durable in any case, as its writer may not have. So: `put` all, `sync`, then commit the rows that
  * name the blobs, with `sync` and commit under the workspace's lock.
  *
- * Synchronous, for a worker thread. Does not cover: borrowed git objects, chunks of large files.
+ * Synchronous, for a worker thread. What is borrowed from git's packs is `loans.ts`'s. Does not cover: chunks of large files.
  */
 import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, readdirSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { TakebackError } from '../../errors.ts';
 import type { Hash } from '../../types.ts';
 import { syncFolder } from './durable.ts';
 import { asStoreError, doing, errnoOf, type WorkHooks } from './faults.ts';
 import { Hasher } from './hash.ts';
+import { Loans } from './loans.ts';
 import { encodeIdx, encodeRecord, type Place, SEGMENT_HEADER } from './records.ts';
 import { collectSegments, type Problem, verifySegments } from './segment-care.ts';
 import { OwnSegment, SegmentFile } from './segment-file.ts';
@@ -48,12 +49,14 @@ export class SegmentStore {
   /** Blobs put since the last sync, and the segment that each was found in or written to. */
   readonly #unsettled = new Map<Hash, SegmentFile>();
   #folderUnsynced = false;
+  readonly #loans: Loans;
 
   /** Use `open`; tests hand in a hasher of theirs. */
   constructor(dir: string, seed: bigint, hasher: Hasher) {
     this.#dir = dir;
     this.#seed = seed;
     this.#hasher = hasher;
+    this.#loans = new Loans(join(dirname(dir), 'borrowed'), hasher);
     doing(`can't open the segments in ${dir}`, () => {
       if (mkdirSync(dir, { recursive: true, mode: 0o700 }) !== undefined) chmodSync(dir, 0o700);
     });
@@ -148,12 +151,15 @@ export class SegmentStore {
       if (again) this.refresh();
     }
     if (damage !== null) throw new TakebackError('ERR_BLOB_CORRUPT', `blob ${hash} is damaged: ${damage}`);
+    const real = this.#loans.real(hash);
+    if (real === null) throw new TakebackError('ERR_BLOB_CORRUPT', `the git object of ${hash} can't be read`);
+    if (real !== undefined) return this.read(real);
     throw new TakebackError('ERR_BLOB_MISSING', `no blob ${hash} in ${this.#dir}`);
   }
 
   /** Whether a segment that we know has a record of that name. Call `refresh` first for those of other processes. */
   has(hash: Hash): boolean {
-    return !this.#locations(hash).next().done;
+    return !this.#locations(this.#loans.real(hash) ?? hash).next().done;
   }
 
   /** Takes in what other processes appended, made or collected. */
@@ -245,7 +251,8 @@ export class SegmentStore {
   /** Reads and checks every record of every segment. */
   verify(hooks: WorkHooks): { checked: number; problems: Problem[] } {
     this.refresh();
-    return verifySegments(this, this.files(), hooks);
+    const { checked, problems } = verifySegments(this, this.files(), hooks);
+    return { checked, problems: [...problems, ...this.#loans.problems()] };
   }
 
   /**
@@ -257,12 +264,25 @@ export class SegmentStore {
     this.refresh();
     const keep = new Set(live);
     for (const hash of this.#unsettled.keys()) keep.add(hash);
+    const returned = doing("can't let go of git's packs", () => this.#loans.collect(keep));
+    this.#loans.addReal(keep);
     this.sealOwn();
     return doing(`can't collect the segments in ${this.#dir}`, () => {
       // What a process left that was killed while it wrote an idx.
       for (const name of readdirSync(this.#dir)) if (name.endsWith('.new')) unlinkSync(join(this.#dir, name));
-      return collectSegments(this, keep, hooks);
+      const { freedBytes, keptBytes } = collectSegments(this, keep, hooks);
+      return { freedBytes: freedBytes + returned, keptBytes };
     });
+  }
+
+  /** Takes what is borrowed into the store; looks for loans of other processes. Answers whether there are, or were, any. */
+  settle(): boolean {
+    return this.#loans.settle(this);
+  }
+
+  /** See `Loans.real`. */
+  real(name: Hash): Hash | null | undefined {
+    return this.#loans.real(name);
   }
 
   // ---- for segment-care.ts ----

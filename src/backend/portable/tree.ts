@@ -39,6 +39,10 @@ export interface TreeSettings {
 
 export interface TreeBlobs extends BlobSink {
   read(hash: Hash): Buffer;
+  /** Takes in what is borrowed; answers whether anything is or was. */
+  settle(): boolean;
+  /** The blob that has a borrowed name's bytes; else undefined or null. */
+  real(hash: Hash): Hash | null | undefined;
 }
 
 /** `ScanOptions` without what can't cross. */
@@ -107,18 +111,31 @@ export class TreeHost {
     this.#scannedAtNs = loaded.scannedAtNs;
     this.#frozen = frozen;
     this.#rulesInFile = loaded.rules;
+    this.#takeIn();
     return loaded.at;
   }
 
   reset(manifest: Hash | null, at: Position | null): void {
     const entries = manifest === null ? [] : decodeVersions(this.#blobs.read(manifest));
+    this.#blobs.settle();
     this.#current = null;
     this.#index = new IndexTree();
     this.#at = at;
     this.#scannedAtNs = 0n;
     this.#file.forget();
     this.#unsaved = [];
-    for (const { path, version } of entries) this.#putUnseen(path, version);
+    for (const { path, version } of entries) this.#putUnseen(path, this.#real(version));
+  }
+
+  /** What is borrowed becomes ours: from here on no version of the index has a borrowed name. */
+  #takeIn(): void {
+    if (!this.#blobs.settle()) return;
+    for (const [, node] of nodesBelow(this.#index.root, '' as RelPath)) node.version = this.#real(node.version);
+  }
+
+  #real(version: Version): Version {
+    const real = version.kind === 'file' ? this.#blobs.real(version.content) : undefined;
+    return version.kind === 'file' && typeof real === 'string' ? { ...version, content: real } : version;
   }
 
   /** A version that was not seen by us: nothing is known of the path's stat key. */

@@ -136,7 +136,10 @@ async function appendLook(
   const given: Effects = (await request.effects?.(context)) ?? {};
   const effects = given.operation === undefined ? { ...given, ...(await clearedMarks(engine, context)) } : given;
   const ends = [...endsOf(closed), ...engine.pendingEnds.values(), ...(effects.endCalls ?? [])];
-  const { rules, uncovered } = await boundaryFacts(engine, request, set);
+  const [{ rules, uncovered }, overlap] = await Promise.all([
+    boundaryFacts(engine, request, set),
+    changes.length === 0 ? [] : foldersOfOtherRoots(engine),
+  ]);
   const effective = Object.keys(effects).length > 0 || ends.length > 0 || rules !== undefined;
   if (changes.length === 0 && !effective && !look.isFirst) {
     await tree.commit(set, engine.position ?? { seq: head.seq, observationId: head.observationId ?? '' });
@@ -147,7 +150,6 @@ async function appendLook(
     await engine.blobs.sync();
   const now = Date.now();
   const id = randomBytes(16).toString('hex');
-  const overlap = changes.length === 0 ? [] : await foldersOfOtherRoots(engine);
   const after = await engine.timeline.append({
     ...effects,
     expectSeq: head.seq,

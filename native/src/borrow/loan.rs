@@ -118,7 +118,7 @@ impl Loan {
         })
     }
 
-    /// Writes a folder's table, in one piece, and makes it durable.
+    /// Writes a folder's table in one piece.
     pub fn write(dir: &Path, (kind, packs): (Kind, &[String]), entries: &mut [Lent]) -> io::Result<()> {
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         let mut writer = Writer::new();
@@ -148,14 +148,22 @@ impl Loan {
                 .mode(0o600)
                 .open(&temp)?;
             file.write_all(&out)?;
-            file.sync_data()?;
-            fs::rename(&temp, dir.join(TABLE))?;
-            File::open(dir)?.sync_all()
+            if dir.join(TABLE).exists() {
+                // What is replaced must not go before this is on disk.
+                file.sync_data()?;
+            }
+            fs::rename(&temp, dir.join(TABLE))
         })();
         if written.is_err() {
             fs::remove_file(&temp).ok();
         }
         written
+    }
+
+    /// Makes the table durable.
+    pub fn sync(&self) -> io::Result<()> {
+        File::open(self.dir.join(TABLE))?.sync_data()?;
+        File::open(&self.dir)?.sync_all()
     }
 
     pub fn len(&self) -> usize {

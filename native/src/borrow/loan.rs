@@ -120,7 +120,7 @@ impl Loan {
 
     /// Writes a folder's table in one piece.
     pub fn write(dir: &Path, (kind, packs): (Kind, &[String]), entries: &mut [Lent]) -> io::Result<()> {
-        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        entries.sort_unstable_by_key(|entry| entry.name);
         let mut writer = Writer::new();
         writer
             .raw(MAGIC)
@@ -166,7 +166,7 @@ impl Loan {
         File::open(&self.dir)?.sync_all()
     }
 
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.entries.len() / Lent::width(self.kind)
     }
 

@@ -89,7 +89,7 @@ pub fn borrow(
         .iter()
         .map(|(clean, at)| lent(store, clean, *at))
         .collect();
-    entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    entries.sort_unstable_by_key(|entry| entry.name);
     entries.dedup_by(|a, b| a.name == b.name);
     if store.lend(kind, &found.packs, &mut entries).is_err() {
         return Ok(0);
@@ -127,7 +127,7 @@ struct Found {
 }
 
 fn find(mut clean: Vec<Clean>, sources: &Sources, kind: Kind, threads: usize) -> Found {
-    clean.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    clean.sort_unstable_by_key(|file| file.id);
     let mut found = Found::default();
     for stem in packs(sources) {
         if clean.is_empty() {

@@ -9,7 +9,7 @@ fn entry(number: u8, kind: Kind) -> Lent {
     let id = ObjectId::from_bytes_or_panic(&vec![number; kind.len_in_bytes()]);
     Lent {
         name: name_of(7, &id),
-        real: (number % 2 == 0).then_some([number; 16]),
+        real: number.is_multiple_of(2).then_some([number; 16]),
         pack: u32::from(number % 3),
         offset: u64::from(number) << 33,
         size: u64::from(number),

@@ -131,11 +131,12 @@ impl SegmentStore {
                 Ok(())
             }
             Err(error) => {
+                let path = open.segment.path.clone();
                 if open.file.set_len(open.length).is_err() {
                     // The torn record can't be cut off: leave it as a tail, and go on in another segment.
                     *own = None;
                 }
-                Err(EngineError::io("append to a segment", error))
+                Err(error).doing_at("append to the segment", path.as_os_str().as_encoded_bytes())
             }
         }
     }
@@ -184,7 +185,10 @@ impl SegmentStore {
                 Ok(true) => self.dir_dirty.store(true, Ordering::Release),
                 // It was collected: what lived in it was written and synced elsewhere first.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(EngineError::io("sync a segment", error)),
+                Err(error) => {
+                    return Err(error)
+                        .doing_at("sync the segment", segment.path.as_os_str().as_encoded_bytes());
+                }
             }
         }
         self.sync_folder()
@@ -208,9 +212,10 @@ impl SegmentStore {
         let Some(open) = own.as_ref() else {
             return Ok(false);
         };
-        open.segment.sync(&self.files).doing("sync a segment")?;
+        let old = open.segment.path.as_os_str().as_encoded_bytes();
+        open.segment.sync(&self.files).doing_at("sync the segment", old)?;
         // Once its entry in the folder is on disk, under whichever name, a power cut leaves it under one of its names.
-        let path = open.rename(&self.dir).doing("close a segment")?;
+        let path = open.rename(&self.dir).doing_at("close the segment", old)?;
         // A cache: a reader without it reads the segment instead.
         let _ = open.segment.write_index(&path);
         self.files.forget(&open.segment.path);

@@ -11,6 +11,7 @@
 //! itself can't see: an edit in the tick of the clock in which git looked, attributes and filters that are gone.
 
 mod attributes;
+mod give_back;
 pub mod loan;
 mod loans;
 mod proof;
@@ -30,6 +31,7 @@ use crate::scan::set::ChangeSet;
 use crate::segment::SegmentStore;
 use crate::task::Work;
 use crate::wire::Hash;
+pub use give_back::give_back;
 use loan::Lent;
 pub use loans::Loans;
 

@@ -3,7 +3,6 @@
 //!
 //! Works in TMPDIR, which `test/stress/cost.stress.ts` puts on one file system after another.
 
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::guard::{self, Context};
@@ -49,7 +48,7 @@ fn guarded(kit: &Kit, trash: &Trash<'_>, (round, from, to): (usize, &str, &str))
 fn renamed_over(kit: &Kit, letter: &str) -> Duration {
     let contents: Vec<String> = (0..FILES).map(|i| content(letter, i)).collect();
     let began = Instant::now();
-    let root = kit.hands.root.fd().as_fd();
+    let root = kit.hands.root.fd();
     for (i, text) in contents.iter().enumerate() {
         std::fs::write(kit.path("temp"), text).unwrap();
         rustix::fs::renameat(root, "temp", root, format!("f{i}")).unwrap();

@@ -265,6 +265,10 @@ export interface Session {
   revertTurn(boundaryId: string, options?: RevertOneOptions): Promise<Result<HistoryResult>>;
   /** The same for the newest run of one call. Its turn gets no mark. An unknown id answers `unknown-boundary`. */
   revertCall(callId: string, options?: RevertOneOptions): Promise<Result<HistoryResult>>;
+  /**
+   * The newest `limit` (50) turns with their calls and operations, oldest first; `before`: those before that position.
+   * `lines: false` leaves the counts of text lines out, which read and compare every file of the turns.
+   */
   timeline(options?: TimelineOptions): Promise<Result<{ items: readonly TimelineItem[] }>>;
   /** From a position (of a capture) to another or, without `to`, to the files now. */
   diff(from: string, to?: string): Promise<Result<DiffResult>>;

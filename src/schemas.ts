@@ -152,6 +152,7 @@ export const revertOneOptionsSchema: typeof redoOptionsSchema = redoOptionsSchem
 export const timelineOptionsSchema = z.strictObject({
   limit: z.number().int().positive().max(100_000).optional(),
   before: z.string().optional(),
+  lines: z.boolean().optional(),
 });
 
 export const stepsOptionsSchema = z.strictObject({

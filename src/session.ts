@@ -319,9 +319,9 @@ export class SessionHandle implements Session {
   }
 
   async timeline(options: TimelineOptions = {}): Promise<Result<{ items: readonly TimelineItem[] }>> {
-    const { limit, before } = check(timelineOptionsSchema, options, 'options');
+    const { limit = 50, before, lines = true } = check(timelineOptionsSchema, options, 'options');
     return this.#run(async (engine) => ({
-      items: await timelineItems(engine, await engine.timeline.findSession(this.#key), { limit: limit ?? 50, before }),
+      items: await timelineItems(engine, await engine.timeline.findSession(this.#key), { limit, before, lines }),
     }));
   }
 

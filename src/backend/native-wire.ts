@@ -35,6 +35,7 @@ const STATUSES: readonly ApplyStatus[] = ['done', 'refused', 'skipped', 'failed'
 const STATES = ['old', 'new', 'neither'] as const;
 const WALKS: readonly Abilities['walk'][] = ['openat2', 'component', 'by-name'];
 const GUARDS: readonly Abilities['guard'][] = ['exchange+lease', 'exchange', 'take-out+link', 'refuse'];
+const WRITERS = [false, true, null] as const;
 const SPECIAL = 8;
 
 function pick<T>(list: readonly T[], index: number, what: string): T {
@@ -160,7 +161,7 @@ export function decodePeeks(bytes: Uint8Array): Peek[] {
       version: readVersion(reader),
       ino: reader.u64(),
       nlink: reader.u32(),
-      openForWrite: pick([false, true, null], reader.u8(), 'answer'),
+      openForWrite: pick(WRITERS, reader.u8(), 'answer'),
     };
     return reader.u8() === 0 ? peek : { ...peek, names: readList(reader, () => reader.name()) };
   });

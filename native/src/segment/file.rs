@@ -210,11 +210,12 @@ impl Segment {
         self.wanted.fetch_max(tail.end, Ordering::Relaxed);
     }
 
-    /// Every record that is known, in any order.
+    /// Every blob that is known, in any order: of two records of one, the newer, which was stored as the older was damaged.
     pub fn records(&self) -> Vec<(Hash, Location)> {
         let tail = self.tail.read().unwrap_or_else(PoisonError::into_inner);
         self.sorted
             .iter()
+            .filter(|(hash, _)| !tail.found.contains_key(hash))
             .chain(tail.found.iter().map(|(hash, at)| (*hash, *at)))
             .collect()
     }

@@ -10,7 +10,7 @@ use crate::watch::{Touched, Watch};
 /// Off until it is asked for.
 pub(super) enum Watching {
     Off,
-    On(Watch),
+    On(Box<Watch>),
     /// It was asked for and can't be had, for this reason.
     Cannot(String),
 }
@@ -34,7 +34,7 @@ impl Watching {
     pub fn start(&mut self, root: BorrowedFd<'_>) -> Option<String> {
         if matches!(self, Watching::Off) {
             *self = match Watch::start(root) {
-                Ok(watch) => Watching::On(watch),
+                Ok(watch) => Watching::On(Box::new(watch)),
                 Err(why) => Watching::Cannot(why),
             };
         }

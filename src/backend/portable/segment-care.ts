@@ -63,11 +63,17 @@ function isCollectable(store: SegmentStore, file: SegmentFile, keep: ReadonlySet
   return records === 0 || size > file.end;
 }
 
+/** Ours may have been taken over: what it held then counts where it can be read. */
+function isInOwn({ own }: SegmentStore, hash: Hash): boolean {
+  const place = own?.find(hash, Buffer.from(hash, 'hex'));
+  return place !== undefined && own !== null && 'bytes' in own.read(hash, place);
+}
+
 /** Copies what lives in a segment into our own. Answers the bytes, or null where a live record can't be read. */
 function copyLive(store: SegmentStore, file: SegmentFile, keep: ReadonlySet<Hash>): number | null {
   let copied = 0;
   for (const [hash, place] of file.entries()) {
-    if (!keep.has(hash) || store.own?.find(hash, Buffer.from(hash, 'hex')) !== undefined) continue;
+    if (!keep.has(hash) || isInOwn(store, hash)) continue;
     const record = file.readRecord(place);
     if ('damage' in decodeRecord(store.hasher, record, hash)) return null;
     store.appendRecord(hash, place.rawLength, record);
@@ -92,20 +98,40 @@ export function collectSegments(
   keep: ReadonlySet<Hash>,
   hooks: WorkHooks,
 ): { freedBytes: number; keptBytes: number } {
-  const candidates = store.files().filter((file) => isCollectable(store, file, keep));
+  const candidates = store.files().filter((file) => unlessGone(store, file, () => isCollectable(store, file, keep)));
+  for (const file of candidates) store.doomed.add(file);
   let freedBytes = 0;
-  for (const [done, file] of candidates.entries()) {
-    checkCancelled(hooks);
-    const size = statSync(file.path).size;
-    const copied = copyLive(store, file, keep);
-    if (copied !== null) {
-      store.sync();
-      drop(store, file);
-      freedBytes += size - copied;
+  try {
+    for (const [done, file] of candidates.entries()) {
+      checkCancelled(hooks);
+      freedBytes += unlessGone(store, file, () => collectOne(store, file, keep)) ?? 0;
+      hooks.progress({ phase: 'gc', done: done + 1, total: candidates.length });
     }
-    hooks.progress({ phase: 'gc', done: done + 1, total: candidates.length });
+  } finally {
+    store.doomed.clear();
   }
   store.sync();
   const keptBytes = store.files().reduce((sum, file) => sum + file.end, 0);
   return { freedBytes, keptBytes };
+}
+
+/** Answers the bytes that went. */
+function collectOne(store: SegmentStore, file: SegmentFile, keep: ReadonlySet<Hash>): number {
+  const size = statSync(file.path).size;
+  const copied = copyLive(store, file, keep);
+  if (copied === null) return 0;
+  store.sync();
+  drop(store, file);
+  return size - copied;
+}
+
+/** Another process may take a closed segment over at any time: then it isn't ours to collect. */
+function unlessGone<T>(store: SegmentStore, file: SegmentFile, work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error;
+    store.forget(file);
+    return undefined;
+  }
 }

@@ -2,7 +2,8 @@
  * The local blob store: bytes named by their seeded XXH3-128, in append-only segment files that both backends and several
  * processes share (docs/formats.md).
  *
- * How: each store appends to one segment of its own, made at the first `put`, and reads everybody's. A blob that is
+ * How: each store appends to one segment of its own, made at the first `put` or taken over from a process that closed it,
+ * and reads everybody's. A blob that is
  * known already is compared byte by byte; one whose stored bytes turn out damaged is stored anew. Until `sync` a blob
  * that was only found, not written, is held by an open descriptor: if its segment was collected meanwhile, `sync` copies
  * it, and it makes it durable in any case, as its writer may not have. So: `put` all, `sync`, then commit the rows that
@@ -11,7 +12,7 @@
  * Synchronous, for a worker thread. What is borrowed from git's packs is `loans.ts`'s. Does not cover: chunks of large files.
  */
 import { randomBytes } from 'node:crypto';
-import { chmodSync, mkdirSync, readdirSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { TakebackError } from '../../errors.ts';
 import type { Hash } from '../../types.ts';
@@ -22,7 +23,7 @@ import { Loans } from './loans.ts';
 import { encodeIdx, encodeRecord, type Place, SEGMENT_HEADER } from './records.ts';
 import { collectSegments, type Problem, verifySegments } from './segment-care.ts';
 import { OwnSegment, SegmentFile } from './segment-file.ts';
-import { isAlive, newSegmentName, sealedName, writerOf } from './segment-name.ts';
+import { isAlive, isSealed, newSegmentName, sealedName, writerOf } from './segment-name.ts';
 
 export interface Put {
   readonly hash: Hash;
@@ -39,6 +40,12 @@ export class CollisionError extends TakebackError {
   }
 }
 
+/** Larger closed segments are not taken over: each close writes the idx of all that a segment holds. */
+const LARGEST_ADOPTED_BYTES = 16 * 1024 * 1024;
+const MOST_ADOPTED_RECORDS = 8192;
+/** How often a read looks for a blob whose segment went away under it. */
+const LOOKS = 8;
+
 export class SegmentStore {
   readonly #dir: string;
   readonly #seed: bigint;
@@ -48,6 +55,8 @@ export class SegmentStore {
   #own: OwnSegment | null = null;
   /** Blobs put since the last sync, and the segment that each was found in or written to. */
   readonly #unsettled = new Map<Hash, SegmentFile>();
+  /** Being collected: none of them is taken over. */
+  readonly doomed = new Set<SegmentFile>();
   #folderUnsynced = false;
   readonly #loans: Loans;
 
@@ -122,11 +131,33 @@ export class SegmentStore {
 
   #newSegment(): OwnSegment {
     const name = newSegmentName();
-    const own = new OwnSegment(join(this.#dir, name), this.#hasher, this.#seed);
+    const path = join(this.#dir, name);
+    const own = this.#adopt(path) ?? new OwnSegment(path, { hasher: this.#hasher, seed: this.#seed });
     this.#own = own;
     this.#segments.set(name, own);
     this.#folderUnsynced = true;
     return own;
+  }
+
+  /** A closed segment that is ours now; null where there is none to be had. The fullest first: each is filled once. */
+  #adopt(path: string): OwnSegment | null {
+    const small = this.files().filter(
+      (file) =>
+        isSealed(basename(file.path)) &&
+        !this.doomed.has(file) &&
+        file.end >= SEGMENT_HEADER &&
+        file.end < LARGEST_ADOPTED_BYTES &&
+        file.count < MOST_ADOPTED_RECORDS,
+    );
+    for (const closed of small.sort((a, b) => b.end - a.end)) {
+      const own = OwnSegment.adopt(closed, path, { hasher: this.#hasher, seed: this.#seed });
+      if (own === null) continue;
+      this.#segments.delete(basename(closed.path));
+      for (const [hash, segment] of this.#unsettled) if (segment === closed) this.#unsettled.set(hash, own);
+      closed.unpin();
+      return own;
+    }
+    return null;
   }
 
   /**
@@ -136,8 +167,8 @@ export class SegmentStore {
    */
   read(hash: Hash): Buffer {
     let damage: string | null = null;
-    // Twice: another process may have moved the blob to a segment that we don't know yet.
-    for (const again of [true, false]) {
+    let moved = false;
+    for (let look = 1; look <= LOOKS; look += 1) {
       for (const { segment, place } of this.#locations(hash)) {
         try {
           const found = segment.read(hash, place);
@@ -146,9 +177,12 @@ export class SegmentStore {
         } catch (error) {
           if (errnoOf(error) !== 'ENOENT') throw asStoreError(error, `can't read the segment ${segment.path}`);
           this.forget(segment);
+          moved = true;
         }
       }
-      if (again) this.refresh();
+      // Another process may have made it; or moved it, as it collected, closed or took over the segment.
+      if (look > 1 && !moved) break;
+      this.refresh();
     }
     if (damage !== null) throw new TakebackError('ERR_BLOB_CORRUPT', `blob ${hash} is damaged: ${damage}`);
     const real = this.#loans.real(hash);
@@ -313,7 +347,8 @@ export class SegmentStore {
     own.sync();
     this.#own = null;
     this.#segments.delete(basename(own.path));
-    const name = sealedName(basename(own.path));
+    let name = sealedName();
+    while (existsSync(join(this.#dir, name))) name = sealedName();
     own.seal(join(this.#dir, name));
     this.#folderUnsynced = true;
     const sealed = new SegmentFile(join(this.#dir, name), this.#hasher, this.#seed);

@@ -3,9 +3,9 @@
 //! A folder with hard links of packs and a table. An entry whose bytes have been taken into the store says under which
 //! name; one that has not is read from its pack, and what is read must have the object's id. Knows no segments.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +13,7 @@ use gix_hash::{Kind, ObjectId};
 
 use crate::pack::{Pack, damaged};
 use crate::segment::owner::Owner;
+use crate::sys::file::{self, OutFile};
 use crate::wire::{Hash, Reader, Writer, check64};
 
 const MAGIC: &[u8; 8] = b"TBKLOAN1";
@@ -118,9 +119,9 @@ impl Loan {
         })
     }
 
-    /// Writes a folder's table, in one piece, and makes it durable.
+    /// Writes a folder's table in one piece.
     pub fn write(dir: &Path, (kind, packs): (Kind, &[String]), entries: &mut [Lent]) -> io::Result<()> {
-        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        entries.sort_unstable_by_key(|entry| entry.name);
         let mut writer = Writer::new();
         writer
             .raw(MAGIC)
@@ -140,25 +141,27 @@ impl Loan {
         out.extend_from_slice(&check.to_le_bytes());
         let temp = dir.join(format!("{TABLE}.{}", std::process::id()));
         let written = (|| {
-            let mut options = OpenOptions::new();
-            let mut file = options
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&temp)?;
+            let file = OutFile::create(&temp)?;
             file.write_all(&out)?;
-            file.sync_data()?;
-            fs::rename(&temp, dir.join(TABLE))?;
-            File::open(dir)?.sync_all()
+            if dir.join(TABLE).exists() {
+                // What is replaced must not go before this is on disk.
+                file.sync_data()?;
+            }
+            file::rename(&temp, &dir.join(TABLE))
         })();
         if written.is_err() {
-            fs::remove_file(&temp).ok();
+            file::remove(&temp).ok();
         }
         written
     }
 
-    pub fn len(&self) -> usize {
+    /// Makes the table durable.
+    pub fn sync(&self) -> io::Result<()> {
+        file::sync_data(&File::open(self.dir.join(TABLE))?)?;
+        file::sync_folder(&self.dir)
+    }
+
+    fn len(&self) -> usize {
         self.entries.len() / Lent::width(self.kind)
     }
 

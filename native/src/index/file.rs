@@ -293,14 +293,13 @@ fn read_nodes(mut entries: Reader<'_>, names: &[u8], count: usize) -> Result<Ind
                 return Err(damaged());
             }
         }
-        index.nodes.push(Node {
-            name_at: index.names.len() as u32,
-            name_len,
-            parent: parent.unwrap_or(ROOT),
-            entry,
-            extra: slice(extra_at, extra_len)?.into(),
-            children: children.map(|child| child as NodeId).collect(),
-        });
+        let place = (index.names.len() as u32, name_len);
+        let mut node = Node::new(place, parent.unwrap_or(ROOT), entry);
+        node.set_extra(slice(extra_at, extra_len)?.into());
+        if !children.is_empty() {
+            node.more_mut().children = children.map(|child| child as NodeId).collect();
+        }
+        index.nodes.push(node);
         index.names.extend_from_slice(name);
         index.names.push(0);
         index.count(number as NodeId, true);
@@ -311,7 +310,7 @@ fn read_nodes(mut entries: Reader<'_>, names: &[u8], count: usize) -> Result<Ind
 /// Children are found by their names' order.
 fn sorted(index: Index) -> Result<Index> {
     let in_order = |ids: &[NodeId]| ids.windows(2).all(|two| index.name(two[0]) < index.name(two[1]));
-    match index.nodes.iter().all(|node| in_order(&node.children)) {
+    match index.nodes.iter().all(|node| in_order(node.children())) {
         true => Ok(index),
         false => Err(damaged()),
     }

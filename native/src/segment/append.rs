@@ -175,6 +175,7 @@ impl SegmentStore {
     }
 
     fn sync_all(&self) -> Result<()> {
+        self.loans().sync().doing("sync what is borrowed")?;
         for segment in self.snapshot() {
             match segment.sync(&self.files) {
                 Ok(false) => {}

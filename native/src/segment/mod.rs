@@ -140,7 +140,12 @@ impl SegmentStore {
     }
 
     /// Pins packs ([`Loans::lend`]). Like blobs, the names are kept until a row can name them.
-    pub fn lend(&self, kind: gix_hash::Kind, packs: &[PathBuf], entries: &mut [Lent]) -> io::Result<()> {
+    pub fn lend(
+        &self,
+        kind: gix_hash::Kind,
+        packs: &[(PathBuf, u64)],
+        entries: &mut [Lent],
+    ) -> io::Result<()> {
         self.loans.lend(kind, packs, entries)?;
         self.unsettled().extend(entries.iter().map(|entry| entry.name));
         Ok(())

@@ -22,6 +22,13 @@ impl OutFile {
         Ok(OutFile(fd))
     }
 
+    /// Makes the file (0600), or cuts one that is there to nothing.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = super::openat(CWD, bytes(path), flags, Mode::from_raw_mode(0o600))?;
+        Ok(OutFile(fd))
+    }
+
     /// Opens a file that is there.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
@@ -97,6 +104,16 @@ pub fn make_folders(path: &Path) -> io::Result<()> {
 
 pub fn remove(path: &Path) -> io::Result<()> {
     Ok(super::unlinkat(CWD, bytes(path), AtFlags::empty())?)
+}
+
+/// Removes an empty folder.
+pub fn remove_folder(path: &Path) -> io::Result<()> {
+    Ok(super::unlinkat(CWD, bytes(path), AtFlags::REMOVEDIR)?)
+}
+
+/// Gives a file a second name, which must be free.
+pub fn link(old: &Path, new: &Path) -> io::Result<()> {
+    Ok(super::linkat(CWD, bytes(old), CWD, bytes(new))?)
 }
 
 /// Renames over what is there.

@@ -146,6 +146,9 @@ pub fn check_removed(context: &Context<'_>, item: &mut Item) -> Result<(), Stop>
         &item.entry,
         context.store,
     )?;
+    if matches!(out.version, Version::File { .. }) && out.links() > 1 {
+        item.note("hardlink-broken");
+    }
     note_writer(item, &out);
     item.unmoved = unmoved(context, &slot, &out);
     Ok(())

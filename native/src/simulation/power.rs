@@ -111,14 +111,6 @@ fn cut_and_recover(run: &Run, dice: &mut Dice) -> Result<(), String> {
         let (checked, log) = logged(|| recover_and_check(&first.kit, mode, run));
         let at = dice.below(log.len() + 1);
         let disk = start.after_cut(&log[..at], order, dice);
-        if std::env::var_os("DBG").is_some() {
-            for (i, e) in log[..at].iter().enumerate() {
-                let mut t = format!("{e:?}");
-                t.truncate(140);
-                println!("{i} {t}");
-            }
-            println!("----");
-        }
         checked.map(|()| (come_up(&disk, run.exchange), at))
     })
     .map_err(|wrong| format!("{mode:?}, names {order:?}, cut behind {at}: {wrong}"))?;
@@ -140,4 +132,42 @@ fn a_power_cut_at_any_moment_of_an_operation_ends_in_the_old_or_the_new_tree() {
         let cut = cut_and_recover(&runs[step % 2], &mut dice);
         assert_eq!(cut, Ok(()), "step {step}");
     }
+}
+
+#[test]
+fn an_operation_that_was_answered_in_full_durability_is_there_after_a_power_cut() {
+    let (steps, mut dice) = steps(20, 5);
+    for exchange in [true, false] {
+        let run = run(exchange, Durability::Full);
+        for step in 0..steps {
+            let order = order(&mut dice);
+            let disk = run.start.after_cut(&run.log, order, &mut dice);
+            let up = come_up(&disk, exchange);
+            let tree = known_as(up.numbers.clone(), || up.kit.tree());
+            assert_eq!(tree, run.new, "step {step}, names {order:?}, exchange {exchange}");
+        }
+    }
+}
+
+/// Ends of cuts over an operation whose log lacks some of its syncs.
+fn wrong_ends(mut run: Run, kept: impl Fn(&Effect) -> bool) -> usize {
+    run.log.retain(kept);
+    let mut dice = Dice(1);
+    (0..100)
+        .filter(|_| cut_and_recover(&run, &mut dice).is_err())
+        .count()
+}
+
+#[test]
+fn a_barrier_that_does_nothing_is_found() {
+    let nothing = |effect: &Effect| !matches!(effect, Effect::SyncAll | Effect::Synced { .. });
+    assert!(wrong_ends(run(true, Durability::Fast), nothing) > 0);
+    // The same run with all of its syncs, so that it is they that make the difference.
+    assert_eq!(wrong_ends(run(true, Durability::Fast), |_| true), 0);
+}
+
+#[test]
+fn a_sync_of_the_file_system_before_the_swaps_that_does_nothing_is_found() {
+    let all_but_the_barrier = |effect: &Effect| !matches!(effect, Effect::SyncAll);
+    assert!(wrong_ends(run(true, Durability::Fast), all_but_the_barrier) > 0);
 }

@@ -134,7 +134,7 @@ fn bytes_that_changed_are_a_fault_or_other_bytes_and_never_a_panic() {
         .map(|hex| ObjectId::from_hex(hex.as_bytes()).unwrap())
         .collect();
     let mut faults = 0;
-    for round in 0..200_usize {
+    for round in 0..25_usize {
         let mut bad = bytes.clone();
         for step in 0..8_usize {
             let at = 12 + (round * 7919 + step * 104_729) % (bytes.len() - 40);
@@ -154,5 +154,5 @@ fn bytes_that_changed_are_a_fault_or_other_bytes_and_never_a_panic() {
             }
         }
     }
-    assert!(faults > 100);
+    assert!(faults > 25);
 }

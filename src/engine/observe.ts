@@ -133,11 +133,12 @@ async function appendLook(
   if (recovered || rebuilt || look.isFirst !== (head.seq === 0) || (rulesChanged && request.boundaryOf === undefined))
     return null;
   const again = [...look.moved, ...paths];
-  if (again.length > 0 && look.isShared) return null;
+  const closed = gone === null ? [] : interruptedCalls(engine, open);
+  // It began before this one asked whose process is gone.
+  if (look.isShared && again.length + closed.length > 0) return null;
   if (again.length > 0) await tree.look(set, again);
   const found = look.isFirst || look.isShared ? [] : await withMoves(engine, set, request.moved);
   if (head.gcGeneration !== look.gcGeneration && !(await allStored(engine, found))) return null;
-  const closed = gone === null ? [] : interruptedCalls(engine, open);
   // A process that died just now may have written after the scan: the next look finds that, and is the one to end its call.
   const late = closed.filter(({ invocation }) => gone?.has(invocation) === false);
   for (const { invocation } of late) gone?.add(invocation);
@@ -156,9 +157,7 @@ async function appendLook(
     await tree.commit(set, engine.position ?? { seq: head.seq, observationId: head.observationId ?? '' });
     return { seq: head.seq, changes, scan: look.scan, ingest: look.ingest, uncovered };
   }
-  // What was looked at again may have been stored, too.
-  if (engine.options.durability === 'full' && (look.ingest.storedFiles > 0 || again.length > 0))
-    await engine.blobs.sync();
+  await syncBytes(engine, look, again);
   const now = Date.now();
   const id = randomBytes(16).toString('hex');
   const after = await engine.timeline.append({
@@ -183,6 +182,11 @@ async function appendLook(
   if (!look.isShared) engine.lastLookAt = now;
   if (isServing(request, look)) engine.newestLook = { ...look, seq: after.seq };
   return { seq: after.seq, changes, scan: look.scan, ingest: look.ingest, uncovered };
+}
+
+/** What was looked at again may have been stored, too. */
+async function syncBytes({ options, blobs }: Engine, { ingest }: Look, again: readonly RelPath[]): Promise<void> {
+  if (options.durability === 'full' && (ingest.storedFiles > 0 || again.length > 0)) await blobs.sync();
 }
 
 /** The index moves to where the timeline stands. */

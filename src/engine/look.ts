@@ -95,6 +95,8 @@ export async function lookAt(engine: Engine, request: ObserveRequest, hold: read
 async function knownHead(engine: Engine, request: ObserveRequest): Promise<CaughtUp> {
   const caughtUp = await engine.catchUp();
   if (caughtUp.head.seq === 0 && request.boundaryOf === undefined) {
+    // What would be asked beside the scan says more exactly what is missing.
+    await request.beside?.();
     throw new UnavailableError('no-checkpoint', 'there is no checkpoint yet: capture a boundary first');
   }
   return caughtUp;

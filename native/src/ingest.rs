@@ -3,9 +3,10 @@
 //! A file is read under a read lease where there is one, with its stat key taken before and after; it is read again
 //! when it moved, and is `uncovered: unstable` after the last try. A file that somebody has open for writing is copied
 //! all the same, flagged, and its stat key never trusted. A path that is no regular file any more is looked at anew.
-//! Cancelled or failed as a whole, the set is as before. At a first capture `borrow` takes out what git proves clean. Not covered: files above 4 GiB are read into memory whole.
+//! Cancelled or failed as a whole, the set is as before. At a first capture `borrow` takes out what git proves clean.
+//! Not covered: files above 4 GiB are read into memory whole.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,8 +15,8 @@ use std::time::SystemTime;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::borrow::{self, loan::blob_id};
-use crate::error::{Code, EngineError, Result};
+use crate::borrow::{self, give_back, loan::blob_id};
+use crate::error::{EngineError, Result};
 use crate::ignore::names::is_within;
 use crate::index::{Entry, Index, flag};
 use crate::scan::set::ChangeSet;
@@ -23,7 +24,11 @@ use crate::scan::sys::{open_beneath, stat_open};
 use crate::scan::{Against, look_again};
 use crate::segment::{Batch, Queued, SegmentStore};
 use crate::task::Work;
-use crate::wire::{FileKind, Hash, Problem, ProblemKind, Reason, RelPath, StatKey, Version, row_flag};
+use crate::wire::{FileKind, Hash, Problem, ProblemKind, Reason, RelPath, StatKey, row_flag};
+
+mod lease;
+
+use lease::{Held, Lease};
 
 /// Reads of one file before it counts as unstable.
 const TRIES: usize = 4;
@@ -120,59 +125,6 @@ pub fn ingest(
     }
     give_back(set, against.index, (store, request), &mut result)?;
     Ok(result)
-}
-
-/// Takes the old bytes of what changed out of the loan: rows name blobs of ours only. What can't be read any more was
-/// lost with git's pack; that is told, and costs no other path.
-fn give_back(
-    set: &mut ChangeSet,
-    index: &Index,
-    (store, request): (&SegmentStore, &Request),
-    result: &mut Ingested,
-) -> Result<()> {
-    let mut batch = Batch::new(store);
-    let mut queued = Vec::new();
-    for path in set.owed(index) {
-        let Some((node, pending)) = index.find(&path).zip(set.pending.get_mut(&path)) else {
-            continue;
-        };
-        let Version::File { mode, size, content } = pending.before else {
-            continue;
-        };
-        match store.read(&content) {
-            Ok(bytes) => {
-                let real = match request.hash_only {
-                    true => store.hash(&bytes),
-                    false => {
-                        queued.push((batch.put(&bytes)?, size));
-                        store.hash(&bytes)
-                    }
-                };
-                pending.before = Version::File {
-                    mode,
-                    size,
-                    content: real,
-                };
-            }
-            Err(error) if matches!(error.code, Code::BlobCorrupt | Code::BlobMissing) => {
-                pending.before = Entry::uncovered(Reason::Unreadable, index.entry(node).stat).version(&[]);
-                result.problems.push(Problem {
-                    path,
-                    kind: ProblemKind::UnreadableFile,
-                    detail: format!("what it was before is lost: {}", error.message),
-                });
-            }
-            Err(error) => return Err(error.with_path(&path)),
-        }
-    }
-    batch.flush()?;
-    for (blob, size) in queued {
-        if batch.stored(blob).is_some() {
-            result.stored_files += 1;
-            result.stored_bytes += size;
-        }
-    }
-    Ok(())
 }
 
 fn ordered(set: &ChangeSet, first: &[RelPath]) -> Vec<RelPath> {
@@ -423,66 +375,4 @@ fn read_whole(file: &OwnedFd, size: u64, buffer: &mut Vec<u8>) -> std::result::R
     }
     buffer.truncate(length);
     Ok(())
-}
-
-const F_SETSIG: libc::c_int = 10;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Held {
-    /// Nobody had it open for writing.
-    Whole,
-    /// Somebody wants to write, or did.
-    Broken,
-    /// Somebody has it open for writing.
-    Writers,
-    /// No lease is to be had here.
-    Unknown,
-}
-
-/// A read lease: it is refused while anybody has the file open for writing, and breaks when somebody opens it so.
-struct Lease<'a> {
-    file: &'a OwnedFd,
-    taken: Held,
-}
-
-impl<'a> Lease<'a> {
-    fn take(file: &'a OwnedFd) -> Self {
-        let fd = file.as_raw_fd();
-        // The default signal of a broken lease, SIGIO, ends the process; SIGURG is ignored by default.
-        // SAFETY: fcntl with integer arguments on a descriptor that `file` keeps open.
-        let taken = unsafe {
-            if libc::fcntl(fd, F_SETSIG, libc::SIGURG) != 0 {
-                Held::Unknown
-            } else if libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) == 0 {
-                Held::Whole
-            } else if *libc::__errno_location() == libc::EAGAIN {
-                Held::Writers
-            } else {
-                Held::Unknown
-            }
-        };
-        Lease { file, taken }
-    }
-
-    fn held(&self) -> Held {
-        if self.taken != Held::Whole {
-            return self.taken;
-        }
-        // SAFETY: as above.
-        let now = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_GETLEASE) };
-        if now == libc::F_RDLCK {
-            Held::Whole
-        } else {
-            Held::Broken
-        }
-    }
-}
-
-impl Drop for Lease<'_> {
-    fn drop(&mut self) {
-        if self.taken == Held::Whole {
-            // SAFETY: as above. A lease that is gone already is none to give back.
-            unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
-        }
-    }
 }

@@ -109,9 +109,14 @@ mod tests {
         let before = now(&kit, "b");
         kit.write("b", "two");
         let seen = kit.hands.sightings.take();
-        let version = |path: &str, stat: &Stat| seen.still(path.as_bytes(), stat).map(|look| look.version.clone());
+        let version =
+            |path: &str, stat: &Stat| seen.still(path.as_bytes(), stat).map(|look| look.version.clone());
         assert_eq!(version("a", &now(&kit, "a")), Some(kit.text("one")));
-        assert_eq!(version("b", &before), Some(kit.text("one")), "the key is what counts");
+        assert_eq!(
+            version("b", &before),
+            Some(kit.text("one")),
+            "the key is what counts"
+        );
         assert_eq!(version("b", &now(&kit, "b")), None);
         assert_eq!(version("c", &before), None, "nobody looked there");
         assert!(kit.hands.sightings.take().0.is_empty(), "taken once");
@@ -137,9 +142,16 @@ mod tests {
         let outcomes = kit.begin(entries);
         assert_eq!(told(&outcomes[0]), (Status::Done, ""));
         assert_eq!(told(&outcomes[1]), (Status::Refused, "changed-outside-session"));
-        assert_eq!((kit.read("a"), kit.read("b")), ("zero".to_string(), "two".to_string()));
+        assert_eq!(
+            (kit.read("a"), kit.read("b")),
+            ("zero".to_string(), "two".to_string())
+        );
         let stored = journal::read(&kit.journal()).unwrap().unwrap();
         let done: Vec<_> = stored.journal.entries.iter().map(|entry| entry.done).collect();
-        assert_eq!(done, [true, false], "the journal tells whose temps are still to be looked for");
+        assert_eq!(
+            done,
+            [true, false],
+            "the journal tells whose temps are still to be looked for"
+        );
     }
 }

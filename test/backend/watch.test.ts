@@ -133,19 +133,18 @@ describeBackends('watch', () => {
   });
 
   test('what changes in a folder while it gets its watch is not missed: the watch is there before a name is looked at', async () => {
-    await using bench = await TreeBench.open('native', 'mkdir d; cd d; for f in $(seq 4000); do : >f$f; done');
+    await using bench = await TreeBench.open('native', 'mkdir d; cd d; for f in $(seq 20000); do : >f$f; done');
     await bench.observe('boundary');
     await settle(bench);
     await bench.observe();
     expect(await bench.tree.watch()).toBeNull();
-    // Each file once, in an order that is not the look's: what the look misses stays missed.
-    const edit = 'echo x >>d/f$((i * 1237 % 4000 + 1)); if [ $i = 200 ]; then echo begun; fi';
-    const script = `for i in $(seq 4000); do ${edit}; done`;
+    // Each file once, not in the look's order, and too few for a whole look: what the first look misses stays missed.
+    const edit = 'echo x >>d/f$((i * 1237 % 20000 + 1)); if [ $i = 200 ]; then echo begun; fi';
+    const script = `for i in $(seq 3000); do ${edit}; done`;
     const writer = spawn('bash', ['-c', script], { cwd: bench.space.root, stdio: ['ignore', 'pipe', 'inherit'] });
     const ended = once(writer, 'exit');
     await once(writer.stdout, 'data');
     await bench.observe();
-    expect(writer.exitCode, 'the writer writes while the look is made').toBeNull();
     await ended;
     await bench.observe();
     await nothingMissed(bench);

@@ -3,11 +3,13 @@
  *
  * Collecting copies what lives in a segment into our own, makes that durable, and only then unlinks the segment. Left
  * alone are: a segment that another live process appends to, one with nothing dead, and one with a live record that
- * can't be read (its bytes may still be of use to somebody).
+ * can't be read (its bytes may still be of use to somebody). What lives keeps its chunks.
  */
 import { statSync, unlinkSync } from 'node:fs';
 import { basename } from 'node:path';
+import { TakebackError } from '../../errors.ts';
 import type { Hash } from '../../types.ts';
+import type { Chunk } from './chunks.ts';
 import { checkCancelled, errnoOf, type WorkHooks } from './faults.ts';
 import { decodeRecord, SEGMENT_HEADER } from './records.ts';
 import type { SegmentFile } from './segment-file.ts';
@@ -33,7 +35,9 @@ export function verifySegments(
         checkCancelled(hooks);
         const found = decodeRecord(store.hasher, file.readRecord(place), hash);
         checked += 1;
-        if ('damage' in found) problems.push({ hash, segment, detail: found.damage });
+        const damage =
+          'damage' in found ? found.damage : 'chunks' in found ? chunkDamage(store, hash, found.chunks) : null;
+        if (damage !== null) problems.push({ hash, segment, detail: damage });
         hooks.progress({ phase: 'verify', done: checked });
       }
       const beyond = store.isForeign(file) || file === store.own ? null : file.beyondDamage();
@@ -46,6 +50,34 @@ export function verifySegments(
     }
   }
   return { checked, problems };
+}
+
+/** A list whose chunks are gone is one that nobody names any more, or `has` says that it is missing. */
+function chunkDamage(store: SegmentStore, hash: Hash, chunks: readonly Chunk[]): string | null {
+  if (!chunks.every((chunk) => store.has(chunk.hash))) return null;
+  try {
+    for (const _piece of store.pieces(hash));
+    return null;
+  } catch (error) {
+    if (error instanceof TakebackError && error.code === 'ERR_BLOB_CORRUPT') return error.message;
+    throw error;
+  }
+}
+
+/**
+ * What lives, and the chunks of what is large in it; null where a list of chunks can't be read: it might need any blob.
+ */
+export function withChunks(store: SegmentStore, live: ReadonlySet<Hash>): ReadonlySet<Hash> | null {
+  const all = new Set(live);
+  for (const hash of live) {
+    try {
+      for (const chunk of store.chunksOf(hash) ?? []) all.add(chunk.hash);
+    } catch (error) {
+      if (error instanceof TakebackError && error.code === 'ERR_BLOB_CORRUPT') return null;
+      throw error;
+    }
+  }
+  return all;
 }
 
 /** True where the segment can be had smaller, and nobody else needs it as it is. */
@@ -89,15 +121,16 @@ function drop(store: SegmentStore, file: SegmentFile): void {
 /** See `SegmentStore.collect`, which seals our own segment first. */
 export function collectSegments(
   store: SegmentStore,
-  keep: ReadonlySet<Hash>,
+  live: ReadonlySet<Hash>,
   hooks: WorkHooks,
 ): { freedBytes: number; keptBytes: number } {
-  const candidates = store.files().filter((file) => isCollectable(store, file, keep));
+  const keep = withChunks(store, live);
+  const candidates = keep === null ? [] : store.files().filter((file) => isCollectable(store, file, keep));
   let freedBytes = 0;
   for (const [done, file] of candidates.entries()) {
     checkCancelled(hooks);
     const size = statSync(file.path).size;
-    const copied = copyLive(store, file, keep);
+    const copied = copyLive(store, file, keep ?? live);
     if (copied !== null) {
       store.sync();
       drop(store, file);

@@ -8,17 +8,19 @@
  * it, and it makes it durable in any case, as its writer may not have. So: `put` all, `sync`, then commit the rows that
  * name the blobs, with `sync` and commit under the workspace's lock.
  *
- * Synchronous, for a worker thread. Does not cover: borrowed git objects, chunks of large files.
+ * A content over `OVER` bytes is stored in chunks (`chunks.ts`). Synchronous, for a worker thread. Does not cover:
+ * borrowed git objects.
  */
 import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, readdirSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { TakebackError } from '../../errors.ts';
 import type { Hash } from '../../types.ts';
+import { type Chunk, Large, OVER } from './chunks.ts';
 import { syncFolder } from './durable.ts';
 import { asStoreError, doing, errnoOf, type WorkHooks } from './faults.ts';
 import { Hasher } from './hash.ts';
-import { encodeIdx, encodeRecord, type Place, SEGMENT_HEADER } from './records.ts';
+import { type Decoded, encodeIdx, encodeListRecord, encodeRecord, type Place, SEGMENT_HEADER } from './records.ts';
 import { collectSegments, type Problem, verifySegments } from './segment-care.ts';
 import { OwnSegment, SegmentFile } from './segment-file.ts';
 import { isAlive, newSegmentName, sealedName, writerOf } from './segment-name.ts';
@@ -82,21 +84,45 @@ export class SegmentStore {
 
   /** Stores bytes, or finds them stored. @throws {CollisionError} where other bytes have that name */
   put(bytes: Uint8Array): Put {
+    if (bytes.length > OVER) {
+      const large = this.large();
+      large.push(bytes);
+      return large.finish();
+    }
     const hash = this.hash(bytes);
-    if (this.#findSame(hash, bytes)) return { hash, isNew: false, stored: 0 };
+    const isSame = (found: Decoded) => 'bytes' in found && found.bytes.equals(bytes);
+    if (this.#findSame(hash, isSame)) return { hash, isNew: false, stored: 0 };
     const record = encodeRecord(this.#hasher, hash, bytes);
     this.appendRecord(hash, bytes.length, record);
     return { hash, isNew: true, stored: record.length };
   }
 
-  #findSame(hash: Hash, bytes: Uint8Array): boolean {
+  /** Takes a content of more than `OVER` bytes piece by piece. */
+  large(): Large {
+    return new Large(this, this.#hasher.running());
+  }
+
+  /** Stores the list of chunks of a content, or finds it stored; its chunks have been put. */
+  putList(hash: Hash, rawLength: number, list: Buffer): Omit<Put, 'hash'> {
+    // One that is stored whole is no list: both stand for the same bytes.
+    const isSame = (found: Decoded) => ('chunks' in found ? found.list.equals(list) : null);
+    if (this.#findSame(hash, isSame)) return { isNew: false, stored: 0 };
+    const record = encodeListRecord(this.#hasher, hash, rawLength, list);
+    this.appendRecord(hash, rawLength, record);
+    return { isNew: true, stored: record.length };
+  }
+
+  /** `isSame` says null of a record that doesn't count. */
+  #findSame(hash: Hash, isSame: (found: Decoded) => boolean | null): boolean {
     for (const { segment, place } of this.#locations(hash)) {
       try {
         segment.pin();
         const found = segment.read(hash, place);
         // A damaged copy is no copy: it is stored anew, and `read` finds the good one.
         if ('damage' in found) continue;
-        if (!found.bytes.equals(bytes)) throw new CollisionError(hash);
+        const same = isSame(found);
+        if (same === null) continue;
+        if (!same) throw new CollisionError(hash);
         this.#unsettled.set(hash, segment);
         return true;
       } catch (error) {
@@ -132,13 +158,46 @@ export class SegmentStore {
    * @throws {TakebackError} `ERR_BLOB_MISSING`; `ERR_BLOB_CORRUPT` where every copy is damaged
    */
   read(hash: Hash): Buffer {
+    const found = this.#find(hash);
+    return 'bytes' in found ? found.bytes : Buffer.concat([...this.#chunks(hash, found.chunks)]);
+  }
+
+  /** The same, at most a chunk at once. What came before an error is not to be used. */
+  *pieces(hash: Hash): Generator<Buffer> {
+    const found = this.#find(hash);
+    if ('bytes' in found) yield found.bytes;
+    else yield* this.#chunks(hash, found.chunks);
+  }
+
+  *#chunks(hash: Hash, chunks: readonly Chunk[]): Generator<Buffer> {
+    const name = this.#hasher.running();
+    for (const chunk of chunks) {
+      const found = this.#find(chunk.hash);
+      if (!('bytes' in found) || found.bytes.length !== chunk.length)
+        throw new TakebackError('ERR_BLOB_CORRUPT', `blob ${hash} is damaged: a chunk has another length`);
+      name.update(found.bytes);
+      yield found.bytes;
+    }
+    if (name.digest() !== hash)
+      throw new TakebackError('ERR_BLOB_CORRUPT', `blob ${hash} is damaged: its chunks are not its bytes`);
+  }
+
+  /** The chunks of a large content; null where it is stored whole, or not at all. @throws as `read` where it is damaged */
+  chunksOf(hash: Hash): readonly Chunk[] | null {
+    const first = this.#locations(hash).next();
+    if (first.done || first.value.place.rawLength <= OVER) return null;
+    const found = this.#find(hash);
+    return 'chunks' in found ? found.chunks : null;
+  }
+
+  #find(hash: Hash): Exclude<Decoded, { damage: string }> {
     let damage: string | null = null;
     // Twice: another process may have moved the blob to a segment that we don't know yet.
     for (const again of [true, false]) {
       for (const { segment, place } of this.#locations(hash)) {
         try {
           const found = segment.read(hash, place);
-          if ('bytes' in found) return found.bytes;
+          if (!('damage' in found)) return found;
           damage = `${basename(segment.path)}: ${found.damage}`;
         } catch (error) {
           if (errnoOf(error) !== 'ENOENT') throw asStoreError(error, `can't read the segment ${segment.path}`);
@@ -151,9 +210,21 @@ export class SegmentStore {
     throw new TakebackError('ERR_BLOB_MISSING', `no blob ${hash} in ${this.#dir}`);
   }
 
-  /** Whether a segment that we know has a record of that name. Call `refresh` first for those of other processes. */
+  /**
+   * Whether segments that we know have a record of that name, and those of its chunks. Call `refresh` first for those of
+   * other processes.
+   */
   has(hash: Hash): boolean {
-    return !this.#locations(hash).next().done;
+    const first = this.#locations(hash).next();
+    if (first.done) return false;
+    if (first.value.place.rawLength <= OVER) return true;
+    try {
+      return this.chunksOf(hash)?.every((chunk) => this.has(chunk.hash)) ?? true;
+    } catch (error) {
+      // A list that can't be read is there; reading it tells of the damage.
+      if (error instanceof TakebackError && error.code === 'ERR_BLOB_CORRUPT') return true;
+      throw error;
+    }
   }
 
   /** Takes in what other processes appended, made or collected. */

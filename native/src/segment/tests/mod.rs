@@ -10,6 +10,7 @@ use crate::task::Work;
 use crate::wire::check64;
 
 mod batch;
+mod chunks;
 mod collect;
 
 const SEED: u64 = 7;

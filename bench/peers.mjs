@@ -3,7 +3,7 @@
  * (own git folder and index over the same files: `add -A`, then `write-tree`), `git checkout -- .`.
  */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, rmSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 
 const ENV = {
@@ -66,6 +66,14 @@ export function gitPeers(root, scratch) {
         git(root, 'init', '--quiet', '--bare', dir);
         take(dir);
       });
+    },
+    /** All of the tree is in one pack, and the index, younger than every file, proves it. */
+    commitPacked: () => {
+      git(root, 'add', '-A');
+      git(root, 'commit', '--quiet', '--allow-empty', '-m', 'all');
+      git(root, 'repack', '-adq');
+      const now = Date.now() / 1000;
+      utimesSync(join(root, '.git', 'index'), now, now);
     },
     checkout: () => timed(() => git(root, 'checkout', '--quiet', '--', '.')),
     /** Removed last: a file system searches past inodes that were just freed. */

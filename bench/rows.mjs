@@ -2,7 +2,7 @@
  * What is measured: what a host waits for. Each row checks its answer; `against` are floors (`floor …`) and peers, which
  * answer their milliseconds.
  */
-import { rmSync } from 'node:fs';
+import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { available, bytesBelow, check, TICK_MS } from './stage.mjs';
@@ -41,6 +41,25 @@ export function callRows(stage, session) {
     },
     { name: 'end of a call, nothing changed', least: REPEATS, before: begin, work: end, against: scanFloor(stage) },
   ];
+}
+
+/** Ends of calls where events tell where to look; with nothing changed, and with 100 files. */
+export function watchRows(stage, session) {
+  const row = (name, count, tries) => {
+    let id = '';
+    return {
+      name: `watched: end of a call, ${name} changed`,
+      ...tries,
+      before: async () => {
+        id = stage.nextId();
+        available(await session.beginCall(id));
+        if (count > 0) await stage.edit(count);
+      },
+      work: async () => check('changes', available(await session.endCall(id)).changes.length, count),
+      against: scanFloor(stage),
+    };
+  };
+  return [row('nothing', 0, { least: REPEATS }), row('100', 100, {})];
 }
 
 function capture(stage, session) {
@@ -102,27 +121,68 @@ export function bracketRow(stage, session) {
   };
 }
 
-export function firstRow(stage) {
+/** A first capture in each round, in a store of its own. `stored`: what it must store, where that is known. */
+function openedEachTime(stage, stored) {
   let at;
   const dirs = [];
   return {
-    name: 'first capture',
     before: async () => {
       at = await stage.open();
       dirs.push(at.dataDir);
     },
-    work: () => capture(stage, at.session)(),
+    work: async () => {
+      const { storedFiles } = await capture(stage, at.session)();
+      if (stored !== undefined) check('files stored', storedFiles, stored);
+    },
     after: () => at.workspace.close(),
+    // Deleted at the end: a file system searches past inodes that were just freed, and would slow the next round down.
+    clean: () => {
+      for (const dir of dirs) rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Without the peers' repository: nothing can be borrowed from it. */
+export function firstRow(stage) {
+  const opened = openedEachTime(stage);
+  return {
+    ...opened,
+    name: 'first capture',
+    before: async () => {
+      hideGit(stage);
+      await opened.before();
+    },
+    after: async () => {
+      await opened.after();
+      showGit(stage);
+    },
     against: {
       ...withFloor(stage, 'capture', () => {
         return stage.floors.run('capture', { options: ['--out', join(stage.scratch, 'appended')] }).ms;
       }),
       ...withPeer(stage, 'shadow git', () => stage.peers.shadowFirst()),
     },
-    // Deleted at the end: a file system searches past inodes that were just freed, and would slow the next round down.
-    clean: () => {
-      for (const dir of dirs) rmSync(dir, { recursive: true, force: true });
+  };
+}
+
+function hideGit({ root, scratch, peers }) {
+  if (peers !== null) renameSync(join(root, '.git'), join(scratch, 'hidden.git'));
+}
+
+function showGit({ root, scratch, peers }) {
+  if (peers !== null) renameSync(join(scratch, 'hidden.git'), join(root, '.git'));
+}
+
+/** Nothing is read: git's objects stand for the files. */
+export function borrowRow(stage) {
+  return {
+    name: 'first capture, clean git worktree',
+    start: async () => {
+      stage.peers.commitPacked();
+      await pause(TICK_MS);
     },
+    ...openedEachTime(stage, 0),
+    against: scanFloor(stage),
   };
 }
 
@@ -172,7 +232,8 @@ export async function storeSizes(stage) {
   const { workspace, session, dataDir } = await stage.open();
   try {
     const take = capture(stage, session);
-    await take();
+    hideGit(stage);
+    await take().finally(() => showGit(stage));
     const first = bytesBelow(dataDir);
     await take();
     const again = bytesBelow(dataDir);

@@ -16,7 +16,18 @@ import { openWorkspace } from '../dist/index.js';
 import { buildFloors } from './floors.mjs';
 import { runGates } from './gates.mjs';
 import { gitPeers } from './peers.mjs';
-import { bracketRow, callRows, captureRows, firstRow, longestBlock, planRow, storeSizes, undoRow } from './rows.mjs';
+import {
+  borrowRow,
+  bracketRow,
+  callRows,
+  captureRows,
+  firstRow,
+  longestBlock,
+  planRow,
+  storeSizes,
+  undoRow,
+  watchRows,
+} from './rows.mjs';
 import { available, measure, quantile, Stage, TICK_MS } from './stage.mjs';
 import { printed, withTable } from './table.mjs';
 import { makeTree, SIZES } from './tree.mjs';
@@ -73,6 +84,7 @@ async function runRows(stage, { rounds, wanted, facts }) {
     if (wanted(row.name)) rows.push(await measure(row, times));
   };
   const first = firstRow(stage);
+  const borrowed = borrowRow(stage);
   await add(first, Math.min(rounds, SLOW_ROUNDS));
   const { workspace, session } = await stage.open();
   try {
@@ -83,10 +95,27 @@ async function runRows(stage, { rounds, wanted, facts }) {
     await add(bracketRow(stage, session), rounds);
     await add(planRow(stage, session), Math.min(rounds, 2 * SLOW_ROUNDS));
     await add(undoRow(stage, session), Math.min(rounds, 2 * SLOW_ROUNDS));
+    if (stage.backend === 'native') await watched(stage, (row) => add(row, rounds));
     return { size: stage.size, backend: stage.backend, rows, ...(facts ? await warmFacts(stage, session) : {}) };
   } finally {
     await workspace.close();
     first.clean();
+    if (stage.backend === 'native' && stage.peers !== null) await add(borrowed, rounds);
+    borrowed.clean();
+  }
+}
+
+async function watched(stage, add) {
+  const { workspace, session } = await stage.open({ watch: true });
+  try {
+    available(await session.capture('start'));
+    await pause(TICK_MS);
+    available(await session.capture('settled'));
+    const { capabilities } = available(await workspace.capabilities());
+    if (!capabilities.watch.on) console.log(`watch mode: ${capabilities.watch.why}`);
+    else for (const row of watchRows(stage, session)) await add(row);
+  } finally {
+    await workspace.close();
   }
 }
 

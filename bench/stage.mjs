@@ -39,10 +39,11 @@ export class Stage {
   }
 
   /** A workspace of its own, in a data directory of its own. Without syncs: they time the disk, which no peer's run does. */
-  async open() {
+  async open(options = {}) {
     this.opened += 1;
     const dataDir = join(this.scratch, `${this.backend}-${this.opened}`);
-    const workspace = await openWorkspace({ root: this.root, dataDir, backend: this.backend, durability: 'fast' });
+    const own = { root: this.root, dataDir, backend: this.backend, durability: 'fast' };
+    const workspace = await openWorkspace({ ...own, ...options });
     return { workspace, session: workspace.session({ threadId: 'bench' }), dataDir };
   }
 

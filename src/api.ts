@@ -42,6 +42,8 @@ export interface Capabilities extends Omit<Abilities, 'tickNs'> {
   readonly root: string;
   readonly dataDir: string;
   readonly sqlite: string;
+  /** Events tell begins and ends of calls where to look; where they don't, why: not asked for, or not to be had here. */
+  readonly watch: { readonly on: boolean; readonly why: string };
 }
 
 export interface RecoveredOperation {
@@ -74,6 +76,8 @@ export interface StatsResult {
     readonly timeline: number;
     readonly index: number;
     readonly trash: number;
+    /** Packs of the user's repository that are pinned: shared with it, so not in `total`. */
+    readonly borrowed: number;
     readonly total: number;
   };
   readonly counts: {
@@ -261,6 +265,10 @@ export interface Session {
   revertTurn(boundaryId: string, options?: RevertOneOptions): Promise<Result<HistoryResult>>;
   /** The same for the newest run of one call. Its turn gets no mark. An unknown id answers `unknown-boundary`. */
   revertCall(callId: string, options?: RevertOneOptions): Promise<Result<HistoryResult>>;
+  /**
+   * The newest `limit` (50) turns with their calls and operations, oldest first; `before`: those before that position.
+   * `lines: false` leaves the counts of text lines out, which read and compare every file of the turns.
+   */
   timeline(options?: TimelineOptions): Promise<Result<{ items: readonly TimelineItem[] }>>;
   /** From a position (of a capture) to another or, without `to`, to the files now. */
   diff(from: string, to?: string): Promise<Result<DiffResult>>;

@@ -116,17 +116,28 @@ async function newestTurn(engine: Engine, session: SessionRecord): Promise<Turn 
   }
 }
 
+/** Rows of a turn that are asked first: most turns owe one of them, and the plan reads all of them again anyway. */
+const FIRST_ROWS = 64;
+
 async function isUndoable(
   engine: Engine,
   session: SessionRecord,
   boundary: BoundaryRecord,
   window: Window,
 ): Promise<boolean> {
-  return boundary.undoneBy === null && (await rowsIn(engine, session, window)).some((row) => row.owed);
+  if (boundary.undoneBy !== null) return false;
+  const first = await rowsIn(engine, session, { ...window, limit: FIRST_ROWS });
+  if (first.some((row) => row.owed)) return true;
+  return first.length === FIRST_ROWS && (await rowsIn(engine, session, window)).some((row) => row.owed);
 }
 
-async function rowsIn(engine: Engine, session: SessionRecord, { afterSeq, toSeq }: Window): Promise<AttributedRow[]> {
-  return attribute(await attributionInput(engine, session.id, { afterSeq, ...(toSeq === null ? {} : { toSeq }) }));
+async function rowsIn(
+  engine: Engine,
+  session: SessionRecord,
+  { afterSeq, toSeq, limit }: Window & { limit?: number },
+): Promise<AttributedRow[]> {
+  const range = { afterSeq, ...(toSeq === null ? {} : { toSeq }), ...(limit === undefined ? {} : { limit }) };
+  return attribute(await attributionInput(engine, session.id, range));
 }
 
 async function namedTurn(engine: Engine, session: SessionRecord | null, boundaryId: string): Promise<Turn> {

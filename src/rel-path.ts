@@ -27,6 +27,10 @@ function sequenceLength(bytes: Uint8Array, i: number): number {
 
 /** Bytes of a name → string; bytes that aren't UTF-8 become lone surrogates. */
 export function decodeName(bytes: Uint8Array): string {
+  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  // What isn't UTF-8 comes out with U+FFFD; so does that letter itself, which the slow way reads as what it is.
+  const text = buffer.toString('utf8');
+  if (!text.includes('\ufffd')) return text;
   try {
     return utf8.decode(bytes);
   } catch {
@@ -51,9 +55,9 @@ export function decodeName(bytes: Uint8Array): string {
  * @throws {TakebackError} `ERR_INVALID_ARGUMENT` for a NUL, or a lone surrogate that stands for no byte
  */
 export function encodeName(name: string): Buffer {
+  if (isPlainName(name)) return Buffer.from(name, 'utf8');
   if (name.includes('\0'))
     throw new TakebackError('ERR_INVALID_ARGUMENT', `a path holds a NUL character: ${JSON.stringify(name)}`);
-  if (name.isWellFormed()) return Buffer.from(name, 'utf8');
   const parts: Buffer[] = [];
   for (const char of name) {
     const code = char.codePointAt(0) as number;
@@ -63,6 +67,11 @@ export function encodeName(name: string): Buffer {
     } else parts.push(Buffer.from(char, 'utf8'));
   }
   return Buffer.concat(parts);
+}
+
+/** True for a name whose bytes are its UTF-8. */
+export function isPlainName(name: string): boolean {
+  return name.isWellFormed() && !name.includes('\0');
 }
 
 /** Orders paths by their bytes, as the backends do. UTF-16 order differs from it above U+FFFF. */
@@ -156,9 +165,10 @@ function isOddOnWindows(name: string): boolean {
  * @param windows judge by the rules of Windows too; default: where it is
  */
 export function isBadPath(path: string, windows: boolean = process.platform === 'win32'): boolean {
-  if (/[\0\udc00]/.test(path)) return true;
+  if (/[\0\udc00]/.test(path) || /(^|\/)\.{0,2}(\/|$)/.test(path)) return true;
+  // A character is three bytes at most.
+  if (!windows && path.length * 3 <= NAME_MAX) return false;
   return path.split('/').some((name) => {
-    if (name === '' || name === '.' || name === '..') return true;
     return encodeName(name).length > NAME_MAX || (windows && isOddOnWindows(name));
   });
 }

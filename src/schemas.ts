@@ -59,6 +59,12 @@ export const openOptionsSchema = z.strictObject({
   recover: z.enum(['rollback', 'complete']).optional(),
   allowProtectedRoot: z.boolean().optional(),
   adoptRoot: z.boolean().optional(),
+  /**
+   * Events of the kernel tell begins and ends of calls where to look, so that they cost what changed, not what is there. Captures,
+   * plans and restores look everywhere all the same. Default false. Where it can't be had (`capabilities().watch` says so)
+   * each look is a whole one.
+   */
+  watch: z.boolean().optional(),
   /** `fileChanged` events at each end of a call and each operation. Default 100. */
   maxFileEvents: z.number().int().min(0).max(1_000_000).optional(),
   logger: z.custom<Logger>((v) => typeof v === 'object' && v !== null, 'logger must be an object').optional(),
@@ -146,6 +152,7 @@ export const revertOneOptionsSchema: typeof redoOptionsSchema = redoOptionsSchem
 export const timelineOptionsSchema = z.strictObject({
   limit: z.number().int().positive().max(100_000).optional(),
   before: z.string().optional(),
+  lines: z.boolean().optional(),
 });
 
 export const stepsOptionsSchema = z.strictObject({

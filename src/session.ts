@@ -100,19 +100,25 @@ export class SessionHandle implements Session {
     return { threadId: this.threadId, ...(this.tenantId === undefined ? {} : { tenantId: this.tenantId }) };
   }
 
-  #run<T extends object>(work: (engine: Engine) => Promise<T>): Promise<Result<T>> {
+  /** `askedAt`: how many scans had begun when the caller asked, before it waited in the queue. */
+  #run<T extends object>(work: (engine: Engine, askedAt: number) => Promise<T>): Promise<Result<T>> {
     return answer(() => {
       const engine = this.#use();
+      const askedAt = engine.scansBegun;
       return engine.queue.run(() => {
         this.#use();
-        return work(engine);
+        return work(engine, askedAt);
       });
     });
   }
 
   /** The same, where a fault means that what the agent does next is not recorded: listeners hear of it. */
-  async #record<T extends object>(work: (engine: Engine, session: SessionRecord) => Promise<T>): Promise<Result<T>> {
-    const result = await this.#run(async (engine) => work(engine, await engine.timeline.ensureSession(this.#key)));
+  async #record<T extends object>(
+    work: (engine: Engine, session: SessionRecord, askedAt: number) => Promise<T>,
+  ): Promise<Result<T>> {
+    const result = await this.#run(async (engine, askedAt) =>
+      work(engine, await engine.timeline.ensureSession(this.#key), askedAt),
+    );
     if (!result.available) this.#failed(result);
     return result;
   }
@@ -142,8 +148,9 @@ export class SessionHandle implements Session {
       'options',
     );
     throwIfAborted(signal);
-    const result = await this.#record((engine, session) =>
+    const result = await this.#record((engine, session, askedAt) =>
       beginCall(engine, session, {
+        askedAt,
         callId: id,
         tool,
         stepId,
@@ -168,8 +175,9 @@ export class SessionHandle implements Session {
       this.#failedBegins.delete(id);
       return failed;
     }
-    return this.#record((engine, session) =>
+    return this.#record((engine, session, askedAt) =>
       endCall(engine, session, {
+        askedAt,
         callId: id,
         sideEffect,
         paths: declaredPaths(engine, paths),
@@ -311,9 +319,9 @@ export class SessionHandle implements Session {
   }
 
   async timeline(options: TimelineOptions = {}): Promise<Result<{ items: readonly TimelineItem[] }>> {
-    const { limit, before } = check(timelineOptionsSchema, options, 'options');
+    const { limit = 50, before, lines = true } = check(timelineOptionsSchema, options, 'options');
     return this.#run(async (engine) => ({
-      items: await timelineItems(engine, await engine.timeline.findSession(this.#key), { limit: limit ?? 50, before }),
+      items: await timelineItems(engine, await engine.timeline.findSession(this.#key), { limit, before, lines }),
     }));
   }
 

@@ -5,7 +5,7 @@
  * Pure. Imports `types`, `errors`, `rel-path` only. `native/src/wire.rs` is its twin; `test/wire.test.ts` holds vectors for both.
  */
 import { TakebackError } from './errors.ts';
-import { asRelPath, decodeName, encodeName } from './rel-path.ts';
+import { asRelPath, decodeName, encodeName, isPlainName } from './rel-path.ts';
 import type { Change, FileKind, Hash, RelPath, SpecialType, StatKey, UncoveredReason, Version } from './types.ts';
 
 export const FILE_KINDS: readonly FileKind[] = ['file', 'symlink', 'dir', 'fifo', 'socket', 'char', 'block', 'other'];
@@ -20,6 +20,8 @@ export const UNCOVERED_REASONS: readonly UncoveredReason[] = [
   'git',
   'mount',
 ];
+
+const TWO_32 = 2 ** 32;
 
 const KIND = { absent: 0, file: 1, symlink: 2, dir: 3, special: 4, uncovered: 5 } as const;
 
@@ -49,7 +51,10 @@ export class Writer {
   }
   u64(value: bigint | number): this {
     const at = this.#room(8);
-    this.#buffer.writeBigUInt64LE(BigInt(value), at);
+    if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) {
+      this.#buffer.writeUInt32LE(value % TWO_32, at);
+      this.#buffer.writeUInt32LE(Math.floor(value / TWO_32), at + 4);
+    } else this.#buffer.writeBigUInt64LE(BigInt(value), at);
     return this;
   }
   i64(value: bigint): this {
@@ -68,10 +73,20 @@ export class Writer {
     return this.u32(bytes.length).raw(bytes);
   }
   name(name: string): this {
-    return this.bytes(encodeName(name));
+    // Straight into the buffer: a plan's entries hold thousands.
+    if (!isPlainName(name)) return this.bytes(encodeName(name));
+    const most = name.length * 3;
+    const at = this.#room(4 + most);
+    const length = this.#buffer.write(name, at + 4, most, 'utf8');
+    this.#buffer.writeUInt32LE(length, at);
+    this.#length = at + 4 + length;
+    return this;
   }
   hash(hash: Hash): this {
-    return this.raw(Buffer.from(hash, 'hex'));
+    if (hash.length !== 32) return this.raw(Buffer.from(hash, 'hex'));
+    const at = this.#room(16);
+    this.#buffer.write(hash, at, 16, 'hex');
+    return this;
   }
   /** A copy of what was written. */
   done(): Buffer {
@@ -108,6 +123,11 @@ export class Reader {
   i64(): bigint {
     return this.#buffer.readBigInt64LE(this.#take(8));
   }
+  /** A u64 as a number: above 2^53 the nearest one. */
+  size(): number {
+    const at = this.#take(8);
+    return this.#buffer.readUInt32LE(at) + this.#buffer.readUInt32LE(at + 4) * TWO_32;
+  }
   raw(length: number): Buffer {
     const at = this.#take(length);
     return this.#buffer.subarray(at, at + length);
@@ -141,7 +161,7 @@ export function readStat(reader: Reader): StatKey {
   return {
     kind: oneOf(FILE_KINDS, reader.u8(), 'file kind'),
     mode: reader.u32(),
-    size: Number(reader.u64()),
+    size: reader.size(),
     mtimeNs: reader.i64(),
     ctimeNs: reader.i64(),
     ino: reader.u64(),
@@ -178,7 +198,7 @@ export function readVersion(reader: Reader): Version {
     case KIND.absent:
       return { kind: 'absent' };
     case KIND.file:
-      return { kind: 'file', mode: reader.u32(), size: Number(reader.u64()), content: reader.hash() };
+      return { kind: 'file', mode: reader.u32(), size: reader.size(), content: reader.hash() };
     case KIND.symlink:
       return { kind: 'symlink', target: reader.name() };
     case KIND.dir:
@@ -196,6 +216,29 @@ export function encodeVersion(version: Version): Buffer {
   const writer = new Writer();
   writeVersion(writer, version);
   return writer.done();
+}
+
+/** The encoding in hex, as JSON carries it. Files and folders are written out: an operation has thousands. */
+export function hexOfVersion(version: Version): string {
+  switch (version.kind) {
+    case 'absent':
+      return '00';
+    case 'file':
+      return `01${hex32(version.mode)}${hex32(version.size % TWO_32)}${hex32(Math.floor(version.size / TWO_32))}${version.content}`;
+    case 'dir':
+      return `03${hex32(version.mode)}`;
+    default:
+      return encodeVersion(version).toString('hex');
+  }
+}
+
+const BYTES: readonly string[] = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+
+/** Four bytes, least first. */
+function hex32(value: number): string {
+  const low = `${BYTES[value & 0xff]}${BYTES[(value >>> 8) & 0xff]}`;
+  const high = value >>> 16;
+  return high === 0 ? `${low}0000` : `${low}${BYTES[high & 0xff]}${BYTES[high >>> 8]}`;
 }
 
 export function decodeVersion(bytes: Uint8Array): Version {

@@ -69,6 +69,7 @@ export async function openWorkspace(options: OpenOptions): Promise<Workspace> {
       maxFileBytes: given.limits?.maxFileBytes,
       maxEntries: given.limits?.maxEntries ?? 2_000_000,
       maxFileEvents: given.maxFileEvents ?? 100,
+      watch: given.watch,
       options: {
         captureDeadlineMs: given.limits?.captureDeadlineMs,
         retention: {

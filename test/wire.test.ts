@@ -2,8 +2,17 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { TakebackError } from '../src/errors.ts';
 import { asRelPath, decodeName } from '../src/rel-path.ts';
-import type { Change, RelPath } from '../src/types.ts';
-import { decodeChanges, decodePaths, decodeVersions, encodeChanges, encodePaths, encodeVersions } from '../src/wire.ts';
+import type { Change, RelPath, Version } from '../src/types.ts';
+import {
+  decodeChanges,
+  decodePaths,
+  decodeVersions,
+  encodeChanges,
+  encodePaths,
+  encodeVersion,
+  encodeVersions,
+  hexOfVersion,
+} from '../src/wire.ts';
 
 const hex = readFileSync(new URL('./vectors/changes.hex', import.meta.url), 'utf8').replaceAll(/\s/g, '');
 const vector = Buffer.from(hex, 'hex');
@@ -76,5 +85,20 @@ describe('the wire codec', () => {
     expect(decodeVersions(encodeVersions(entries))).toEqual(entries);
     const paths = changes.map(({ path }) => path);
     expect(decodePaths(encodePaths(paths))).toEqual(paths);
+  });
+
+  test('the hex that is written out is that of the encoding', () => {
+    const content = '00112233445566778899aabbccddeeff';
+    const sizes = [0, 255, 65_536, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 40 + 77];
+    const files = sizes.map((size) => ({ kind: 'file', mode: 0o644, size, content }) as const);
+    const all: Version[] = [...files, { kind: 'dir', mode: 0o777 }, ...changes.flatMap((c) => [c.before, c.after])];
+    for (const version of all) expect(hexOfVersion(version)).toBe(encodeVersion(version).toString('hex'));
+    expect(hexOfVersion(files[6] as Version)).toBe(`01a40100004d00000000010000${content}`);
+  });
+
+  test('a name with U+FFFD in it is not one whose bytes are no UTF-8', () => {
+    const names = ['\ufffd', 'a\ufffd\udce9', '\ufeffb', '😀\udc80'];
+    expect(decodePaths(encodePaths(names))).toEqual(names);
+    expect(encodePaths(['a\ufffd\udce9']).toString('hex')).toBe('0100000005000000' + '61efbfbde9');
   });
 });

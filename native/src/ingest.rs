@@ -4,7 +4,7 @@
 //! when it moved, and is `uncovered: unstable` after the last try. A file that somebody has open for writing is copied
 //! all the same, flagged, and its stat key never trusted. A path that is no regular file any more is looked at anew.
 //! A large file is read, hashed and stored piece by piece; of one that moved meanwhile, chunks may stay in the store
-//! until gc. Cancelled or failed as a whole, the set is as before.
+//! until gc. Cancelled or failed as a whole, the set is as before. At a first capture `borrow` takes out what git proves clean.
 
 mod read;
 
@@ -16,14 +16,15 @@ use std::time::SystemTime;
 
 use rustix::io::Errno;
 
-use crate::error::{EngineError, Result};
+use crate::borrow;
+use crate::error::{Code, EngineError, Result};
 use crate::ignore::names::is_within;
-use crate::index::{Entry, flag};
+use crate::index::{Entry, Index, flag};
 use crate::scan::set::ChangeSet;
 use crate::scan::{Against, look_again};
 use crate::segment::{Batch, Queued, SegmentStore};
 use crate::task::Work;
-use crate::wire::{Hash, Problem, ProblemKind, Reason, RelPath, StatKey, row_flag};
+use crate::wire::{Hash, Problem, ProblemKind, Reason, RelPath, StatKey, Version, row_flag};
 
 /// Rounds of looks at paths that turned into something else while they were read.
 const ROUNDS: usize = 3;
@@ -34,6 +35,8 @@ pub struct Request {
     pub deadline: Option<SystemTime>,
     pub first: Vec<RelPath>,
     pub hash_only: bool,
+    /// Of a first capture: git's objects may stand for files.
+    pub borrow: Option<borrow::Sources>,
 }
 
 /// IngestResult of `backend.ts`.
@@ -42,6 +45,8 @@ pub struct Ingested {
     pub files_hashed: u64,
     pub stored_files: u64,
     pub stored_bytes: u64,
+    /// Files that git's objects stand for: not read.
+    pub borrowed: u64,
     pub left: u64,
     pub problems: Vec<Problem>,
 }
@@ -59,6 +64,8 @@ struct Contents {
     stat: StatKey,
     hash: Hash,
     writers: bool,
+    /// The hash is the borrowed name that the file had: its bytes are the object's.
+    borrowed: bool,
     /// Its way into the store; none where it was only hashed.
     queued: Option<Queued>,
     /// Bytes that were new to the store.
@@ -71,6 +78,7 @@ struct Sink<'a> {
     request: &'a Request,
     max_file_bytes: u64,
     root: &'a OwnedFd,
+    index: &'a Index,
     threads: usize,
     work: &'a Work,
 }
@@ -87,10 +95,14 @@ pub fn ingest(
         request,
         max_file_bytes: against.limits.max_file_bytes,
         root: against.root.fd.as_ref(),
+        index: against.index,
         threads: against.limits.threads,
         work,
     };
     let mut result = Ingested::default();
+    if let Some(sources) = &request.borrow {
+        result.borrowed = borrow::borrow(set, against, (store, sources), work)?;
+    }
     for round in 0.. {
         let suspects = ordered(set, &request.first);
         if suspects.is_empty() {
@@ -107,7 +119,61 @@ pub fn ingest(
         }
         look_again(set, against, &again, work)?;
     }
+    give_back(set, against.index, (store, request), &mut result)?;
     Ok(result)
+}
+
+/// Takes the old bytes of what changed out of the loan: rows name blobs of ours only. What can't be read any more was
+/// lost with git's pack; that is told, and costs no other path.
+fn give_back(
+    set: &mut ChangeSet,
+    index: &Index,
+    (store, request): (&SegmentStore, &Request),
+    result: &mut Ingested,
+) -> Result<()> {
+    let mut batch = Batch::new(store);
+    let mut queued = Vec::new();
+    for path in set.owed(index) {
+        let Some((node, pending)) = index.find(&path).zip(set.pending.get_mut(&path)) else {
+            continue;
+        };
+        let Version::File { mode, size, content } = pending.before else {
+            continue;
+        };
+        match store.read(&content) {
+            Ok(bytes) => {
+                let real = match request.hash_only {
+                    true => store.hash(&bytes),
+                    false => {
+                        queued.push((batch.put(&bytes)?, size));
+                        store.hash(&bytes)
+                    }
+                };
+                pending.before = Version::File {
+                    mode,
+                    size,
+                    content: real,
+                };
+            }
+            Err(error) if matches!(error.code, Code::BlobCorrupt | Code::BlobMissing) => {
+                pending.before = Entry::uncovered(Reason::Unreadable, index.entry(node).stat).version(&[]);
+                result.problems.push(Problem {
+                    path,
+                    kind: ProblemKind::UnreadableFile,
+                    detail: format!("what it was before is lost: {}", error.message),
+                });
+            }
+            Err(error) => return Err(error.with_path(&path)),
+        }
+    }
+    batch.flush()?;
+    for (blob, size) in queued {
+        if batch.stored(blob).is_some() {
+            result.stored_files += 1;
+            result.stored_bytes += size;
+        }
+    }
+    Ok(())
 }
 
 fn ordered(set: &ChangeSet, first: &[RelPath]) -> Vec<RelPath> {
@@ -201,7 +267,11 @@ fn settle(set: &mut ChangeSet, path: &RelPath, outcome: Outcome, result: &mut In
             };
             let writers = if contents.writers { flag::WRITERS } else { 0 };
             pending.flags |= if contents.writers { row_flag::IN_FLUX } else { 0 };
-            Entry::file(contents.stat, contents.hash).with(racy | writers)
+            let entry = match contents.borrowed {
+                true => Entry::borrowed(contents.stat, contents.hash),
+                false => Entry::file(contents.stat, contents.hash),
+            };
+            entry.with(racy | writers)
         }
         Outcome::Uncovered(reason, stat, error) => {
             pending.flags &= !row_flag::LATE;

@@ -47,6 +47,8 @@ pub struct JournalEntry {
     pub trash: Vec<u8>,
     /// The temp's inode, once the prepared frame is there.
     pub prepared: Option<FileId>,
+    /// The settled frame says that it was done: its temp is at the path, or was never needed.
+    pub done: bool,
 }
 
 /// What a journal holds.
@@ -154,7 +156,7 @@ impl JournalFile {
         self.append(PREPARED, &writer.done())
     }
 
-    /// Says which entries came to their end, for people who read a journal.
+    /// Says which entries were done, so that nobody need look for their temps any more. Recovery goes by what is on disk.
     pub fn settled(&mut self, entries: &[(usize, bool)]) -> Result<()> {
         let mut writer = Writer::new();
         writer.count(entries.len());
@@ -230,6 +232,7 @@ fn decode_begin(payload: &[u8]) -> Result<Journal> {
             temp: reader.name()?,
             trash: reader.name()?,
             prepared: None,
+            done: false,
         });
     }
     reader.end()?;
@@ -272,6 +275,19 @@ fn decode_prepared(payload: &[u8], journal: &mut Journal) -> Result<()> {
     reader.end()
 }
 
+/// Takes which entries were done. What doesn't fit is passed over: recovery must not fail for a hint.
+fn decode_settled(payload: &[u8], journal: &mut Journal) -> Result<()> {
+    let mut reader = Reader::new(payload);
+    for _ in 0..reader.count(5)? {
+        let index = reader.u32()? as usize;
+        let done = reader.u8()? == 0;
+        if let Some(entry) = journal.entries.get_mut(index) {
+            entry.done = done;
+        }
+    }
+    Ok(())
+}
+
 /// A journal and how much of the file is whole.
 #[derive(Debug)]
 pub struct Stored {
@@ -293,8 +309,10 @@ pub fn read(path: &Path) -> Result<Option<Stored>> {
     let mut journal = decode_begin(begin.payload)?;
     let mut whole = begin.end;
     for frame in frames {
-        if frame.kind == PREPARED {
-            decode_prepared(frame.payload, &mut journal)?;
+        match frame.kind {
+            PREPARED => decode_prepared(frame.payload, &mut journal)?,
+            SETTLED => decode_settled(frame.payload, &mut journal).unwrap_or_default(),
+            _ => {}
         }
         whole = frame.end;
     }

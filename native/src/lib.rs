@@ -5,11 +5,13 @@
 
 pub mod apply;
 pub mod binding;
+pub mod borrow;
 pub mod error;
 pub mod ignore;
 pub mod index;
 pub mod ingest;
 pub mod journal;
+pub mod pack;
 pub mod path;
 pub mod peek;
 pub mod probe;
@@ -21,4 +23,5 @@ pub mod sql;
 pub mod task;
 pub mod trash;
 pub mod tree;
+pub mod watch;
 pub mod wire;

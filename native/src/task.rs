@@ -144,15 +144,21 @@ pub struct Queue {
 impl Queue {
     /// `what` names the handle in errors and the thread in a debugger.
     pub fn new(what: &'static str) -> Result<Self> {
+        Self::started(what).map(|(queue, _)| queue)
+    }
+
+    /// The queue, and a way into it beside it.
+    fn started(what: &'static str) -> Result<(Self, mpsc::Sender<Body>)> {
         let (sender, receiver) = mpsc::channel::<Body>();
         std::thread::Builder::new()
             .name(format!("takeback-{what}"))
             .spawn(move || receiver.into_iter().for_each(|body| body()))
             .map_err(|cause| EngineError::io("start a work thread", cause))?;
-        Ok(Queue {
+        let queue = Queue {
             what,
-            sender: Mutex::new(Some(sender)),
-        })
+            sender: Mutex::new(Some(sender.clone())),
+        };
+        Ok((queue, sender))
     }
 
     /// Takes no more work. What is queued is still done.
@@ -223,6 +229,31 @@ where
     T: ToNapiValue + Send + 'static,
     F: FnOnce() -> Result<T> + Send + 'static,
 {
+    promised(env, queue.what, |run| queue.submit(run), body)
+}
+
+/// Opens a handle on the thread that is to be its own: `body` gets the queue of that thread, for the handle to keep.
+/// `what` as in [`Queue::new`].
+pub fn start_handle<'env, T, F>(env: &'env Env, what: &'static str, body: F) -> napi::Result<Object<'env>>
+where
+    T: ToNapiValue + Send + 'static,
+    F: FnOnce(Queue) -> Result<T> + Send + 'static,
+{
+    let (queue, sender) = Queue::started(what).map_err(|error| napi::Error::from_reason(error.message))?;
+    let submit = |run| sender.send(run).map_err(|refused| refused.0);
+    promised(env, what, submit, move || body(queue))
+}
+
+fn promised<'env, T, F>(
+    env: &'env Env,
+    what: &'static str,
+    submit: impl FnOnce(Body) -> std::result::Result<(), Body>,
+    body: F,
+) -> napi::Result<Object<'env>>
+where
+    T: ToNapiValue + Send + 'static,
+    F: FnOnce() -> Result<T> + Send + 'static,
+{
     type Resolver<T> = Box<dyn FnOnce(Env) -> napi::Result<Outcome<T>> + Send>;
     let (deferred, promise) = env.create_deferred::<Outcome<T>, Resolver<T>>()?;
     let kept = deferred.clone();
@@ -230,21 +261,18 @@ where
         let outcome = guarded(body);
         deferred.resolve(Box::new(move |_| Ok(Outcome(outcome))));
     });
-    if queue.submit(run).is_err() {
-        let outcome = Err(EngineError::closed(queue.what));
+    if submit(run).is_err() {
+        let outcome = Err(EngineError::closed(what));
         kept.resolve(Box::new(move |_| Ok(Outcome(outcome))));
     }
     Ok(promise)
 }
 
-/// Runs `body` on a thread of its own: for what has no handle yet.
-pub fn start_alone<'env, T, F>(env: &'env Env, body: F) -> napi::Result<Object<'env>>
-where
-    T: ToNapiValue + Send + 'static,
-    F: FnOnce() -> Result<T> + Send + 'static,
-{
-    let queue = Queue::new("open").map_err(|error| napi::Error::from_reason(error.message))?;
-    start(env, &queue, body)
+/// Ends the process at once: no exit handlers, no destructors, other threads stop where they are. For a process that has
+/// put down all that it was to keep: tearing Node down costs a short one a tenth of its life.
+pub fn end_process(code: i32) -> ! {
+    // SAFETY: _exit may be called at any time on any thread; nothing runs in this process afterwards.
+    unsafe { libc::_exit(code) }
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! Scans compare, `ingest` reads, `commit` moves the index forward; nothing else does. Rows of other processes come in
 //! by `catch_up`. What touches single paths (peek, apply) is a handle of its own.
 
+mod watching;
+
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -11,16 +13,19 @@ use std::sync::Arc;
 use crate::error::{Code, EngineError, Result};
 use crate::ignore::GitKey;
 use crate::index::file::RulesToWrite;
-use crate::index::{Entry, Index, IndexFile, Step};
+use crate::index::{BORROWED, Entry, Index, IndexFile, Step};
 use crate::ingest::{self, Ingested};
 use crate::rules::{Frozen, Snapshot};
 use crate::scan::set::{ChangeSet, Counters};
 use crate::scan::{self, Against, Limits, Root};
 use crate::segment::SegmentStore;
 use crate::task::Work;
+use crate::watch::{self, Watch};
 use crate::wire::{
     Change, Hash, Id, Position, Problem, Reason, RelPath, Version, decode_versions, encode_versions,
 };
+
+use watching::Watching;
 
 /// TreeOptions of `backend.ts`.
 pub struct Options {
@@ -45,6 +50,7 @@ pub struct Tree {
     unsaved: Vec<Step>,
     set: Option<(u32, ChangeSet)>,
     sets: u32,
+    watch: Watching,
 }
 
 /// ScanResult of `backend.ts`.
@@ -71,6 +77,7 @@ impl Tree {
             unsaved: Vec::new(),
             set: None,
             sets: 0,
+            watch: Watching::Off,
         })
     }
 
@@ -94,6 +101,7 @@ impl Tree {
         self.git_keys.clear();
         self.unsaved.clear();
         self.set = None;
+        self.watch.on().into_iter().for_each(Watch::lose);
     }
 
     /// Takes a manifest's versions as current, with no stat key.
@@ -106,15 +114,34 @@ impl Tree {
         if manifest.is_none() {
             self.frozen = None;
         }
-        self.index
-            .apply(versions.iter().map(|(path, version)| put(path, version)));
+        let steps: Vec<Step> = versions
+            .iter()
+            .map(|(path, version)| self.put_known(path, version))
+            .collect();
+        self.index.apply(steps);
         self.index.at = at;
         Ok(())
+    }
+
+    /// A version of a manifest, which may have a borrowed name.
+    fn put_known(&self, path: &RelPath, version: &Version) -> Step {
+        let mut step = put(path, version);
+        if let Step::Put { entry, .. } = &mut step
+            && matches!(version, Version::File { .. })
+            && let Some((_, lent)) = self.store.loans().find(&entry.hash)
+        {
+            match self.store.loans().real(&entry.hash).or(lent.real) {
+                Some(real) => entry.hash = real,
+                None => entry.detail = BORROWED,
+            }
+        }
+        step
     }
 
     /// Takes rows that others appended; their stat keys are unknown.
     pub fn catch_up(&mut self, rows: &[(RelPath, Version)], at: Position) {
         for (path, version) in rows {
+            self.watch.on().into_iter().for_each(|watch| watch.touch(path));
             if self.index.version_at(path) == *version {
                 continue;
             }
@@ -150,6 +177,7 @@ impl Tree {
         self.rules_unsaved = true;
         // Their verdicts were of other rules.
         self.index.forget_ignored();
+        self.watch.on().into_iter().for_each(Watch::lose);
         Ok(())
     }
 
@@ -163,19 +191,27 @@ impl Tree {
     }
 
     /// Looks at the tree; drops an older set.
-    pub fn scan(&mut self, request: scan::Request, work: &Work) -> Result<Scanned> {
+    pub fn scan(&mut self, mut request: scan::Request, work: &Work) -> Result<Scanned> {
         self.set = None;
-        let set = scan::scan(self.against(), request, work)?;
+        request.touched = self.watch.touched(&self.index, &request);
+        let mut set = scan::scan(self.against(), request, work)?;
+        self.watch.take(std::mem::take(&mut set.watched));
         self.sets += 1;
         let scanned = Scanned {
             set: self.sets,
             files: set.files(&self.index),
-            suspects: set.suspects().count() as u64,
+            suspects: set.to_read(&self.index),
             counters: set.counters,
             problems: set.problems.clone(),
         };
         self.set = Some((self.sets, set));
         Ok(scanned)
+    }
+
+    /// Has events tell where scans within a turn are to look, from the next scan on. Answers why that can't be, where it
+    /// can't: each scan then looks everywhere.
+    pub fn watch(&mut self) -> Option<String> {
+        self.watch.start(self.root.fd.as_fd())
     }
 
     fn against(&self) -> Against<'_> {
@@ -185,6 +221,7 @@ impl Tree {
             index: &self.index,
             frozen: self.frozen.as_ref(),
             git_keys: &self.git_keys,
+            watch: self.watch.watch(),
         }
     }
 
@@ -255,6 +292,13 @@ impl Tree {
         };
         let steps = set.steps();
         self.index.apply(steps.iter().cloned());
+        if let Some(watch) = self.watch.on() {
+            watch.committed(
+                &self.index,
+                &steps,
+                watch::unsettled(&set.problems, set.suspects()),
+            );
+        }
         self.index.at = Some(at);
         self.index.scanned_at_ns = if set.whole {
             set.clock.now_ns

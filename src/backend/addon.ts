@@ -41,6 +41,8 @@ export interface AddonTree {
   catchUp(rows: Buffer, at: Buffer): Answer<void>;
   rules(): Answer<Buffer | null>;
   setRules(snapshot: Uint8Array): Answer<void>;
+  /** Empty: events tell where to look. Else why not. */
+  watch(): Answer<string>;
   scan(options: Buffer, token: CancelToken | null, progress: ReportProgress | null): Answer<Buffer>;
   ingest(set: number, options: Buffer, token: CancelToken | null, progress: ReportProgress | null): Answer<Buffer>;
   look(set: number, paths: Buffer): Answer<void>;
@@ -76,6 +78,8 @@ export interface AddonDatabase {
 export interface Addon {
   contract(): number;
   version(): string;
+  /** Ends the process where it stands. Missing in an addon that was built before it was there. */
+  endProcess?(code: number): never;
   readonly CancelToken: new () => CancelToken;
   openSegments(dir: Buffer, seed: bigint): Answer<AddonSegments>;
   openTree(segments: AddonSegments, options: Buffer): Answer<AddonTree>;

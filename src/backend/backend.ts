@@ -64,12 +64,12 @@ export interface Segments {
   /** Makes all that was appended durable (fdatasync, and the folder where a segment is new). */
   sync(): Promise<void>;
   stats(): Promise<{ segments: number; blobs: number; bytes: number }>;
-  /** Reads and checks every record. `problems` names hashes (or segment file names) and what is wrong. */
+  /** Reads and checks every record, and every borrowed object. `problems` names hashes (or segment file names) and what is wrong. */
   verify(
     options?: WorkOptions,
   ): Promise<{ checked: number; problems: { hash?: Hash; segment: string; detail: string }[] }>;
   /**
-   * Drops every blob that isn't in `live` and was not put since the last sync, and returns the space. Segments that another live process appends to are
+   * Drops every blob and every loan that isn't in `live` (borrowed names among it) and was not put since the last sync, and returns the space. Segments that another live process appends to are
    * left alone; so is a segment with nothing dead. Call under the workspace's lock.
    */
   collect(live: readonly Hash[], options?: WorkOptions): Promise<{ freedBytes: number; keptBytes: number }>;
@@ -114,6 +114,15 @@ export interface RuleSources {
   readonly exclude: readonly string[];
 }
 
+/** A repository whose objects may stand for its clean files. Made by `git/borrow.ts`. All absolute. */
+export interface BorrowSources {
+  readonly top: string;
+  readonly gitDir: string;
+  readonly commonDir: string;
+  /** Attribute files outside the tree and the repository; any may be missing. */
+  readonly attributes: readonly string[];
+}
+
 export interface ScanOptions extends WorkOptions {
   /**
    * Given at a boundary: read the rules anew and freeze them; what became ignored leaves coverage, what became visible
@@ -155,6 +164,12 @@ export interface IngestOptions extends WorkOptions {
   readonly first?: readonly RelPath[];
   /** Hash only, store nothing (verify, and a look that is not kept). */
   readonly hashOnly?: boolean;
+  /**
+   * At a first capture: files that this repository's index proves clean need not be read. Their `content` is a borrowed
+   * name then: the store reads it like any other, but it is not the hash of the bytes. No change ever has one; versions
+   * of the index and of a manifest may. The portable backend reads all files.
+   */
+  readonly borrow?: BorrowSources;
 }
 
 export interface IngestResult {
@@ -162,6 +177,8 @@ export interface IngestResult {
   /** Blobs that were new to the store, and their bytes before compression. */
   readonly storedFiles: number;
   readonly storedBytes: number;
+  /** Files that were not read: git's objects stand for them. */
+  readonly borrowedFiles: number;
   /** Files left for lack of time. */
   readonly left: number;
   readonly problems: readonly Problem[];
@@ -201,6 +218,11 @@ export interface Tree {
   /** Takes the frozen rules that another process's boundary made, or that the timeline has. */
   setRules(snapshot: Uint8Array): Promise<void>;
 
+  /**
+   * From the next scan on, events of the kernel tell scans within a turn where to look; all other scans look everywhere, and so
+   * do these in any doubt. Null: so it is. A text says why it can't be: each scan then looks everywhere. Ask again at any time.
+   */
+  watch(): Promise<string | null>;
   scan(options?: ScanOptions): Promise<ScanResult>;
   /** Reads and stores the suspects of a set. After it the set's changes are final. */
   ingest(set: number, options?: IngestOptions): Promise<IngestResult>;
@@ -221,7 +243,7 @@ export interface Tree {
   commit(set: number, at: Position): Promise<void>;
   /** Drops a set; the index stays. */
   discard(set: number): Promise<void>;
-  /** Current versions by the index; `absent` where it has none. */
+  /** Current versions by the index; `absent` where it has none. `content` may be a borrowed name (`IngestOptions.borrow`). */
   versions(paths: readonly RelPath[]): Promise<Version[]>;
   /** Covered or uncovered paths that the index has below a folder, the folder itself left out; sorted. */
   list(folder: RelPath): Promise<RelPath[]>;

@@ -7,6 +7,7 @@ import { encodeName } from '../rel-path.ts';
 import { Reader, Writer } from '../wire.ts';
 import { type Addon, type AddonDatabase, settle, settleClose } from './addon.ts';
 import type { DatabaseOptions, SqlDriver, SqlRow, SqlStatement, SqlValue } from './backend.ts';
+import { atDatabase } from './sql-fault.ts';
 
 const DEFAULT_BUSY_TIMEOUT_MS = 10_000;
 const TYPE = { null: 0, integer: 1, real: 2, text: 3, blob: 4 } as const;
@@ -72,24 +73,27 @@ function readRows(reader: Reader): SqlRow[] {
 
 export class NativeDatabase implements SqlDriver {
   readonly #handle: AddonDatabase;
+  readonly #file: string;
 
-  private constructor(handle: AddonDatabase) {
+  private constructor(handle: AddonDatabase, file: string) {
     this.#handle = handle;
+    this.#file = file;
   }
 
   static async open(addon: Addon, { file, busyTimeoutMs }: DatabaseOptions): Promise<NativeDatabase> {
     const timeout = busyTimeoutMs ?? DEFAULT_BUSY_TIMEOUT_MS;
-    return new NativeDatabase(await settle(addon.openDatabase(encodeName(file), timeout)));
+    return new NativeDatabase(await atDatabase(file, settle(addon.openDatabase(encodeName(file), timeout))), file);
   }
 
   async exec(sql: string): Promise<void> {
-    await settle(this.#handle.exec(sql));
+    await atDatabase(this.#file, settle(this.#handle.exec(sql)));
   }
 
   async query(sql: string, params: readonly SqlValue[] = []): Promise<SqlRow[]> {
     const writer = new Writer();
     writeParams(writer, params);
-    return readRows(new Reader(await settle(this.#handle.query(sql, writer.done()))));
+    const answer = settle(this.#handle.query(sql, writer.done()));
+    return readRows(new Reader(await atDatabase(this.#file, answer)));
   }
 
   async transaction(statements: readonly SqlStatement[]): Promise<SqlRow[][]> {
@@ -102,11 +106,12 @@ export class NativeDatabase implements SqlDriver {
         for (const list of many) writeParams(writer, list);
       }
     }
-    const reader = new Reader(await settle(this.#handle.transaction(writer.done())));
+    const answer = settle(this.#handle.transaction(writer.done()));
+    const reader = new Reader(await atDatabase(this.#file, answer));
     return Array.from({ length: reader.u32() }, () => readRows(reader));
   }
 
   async close(): Promise<void> {
-    await settleClose(this.#handle);
+    await atDatabase(this.#file, settleClose(this.#handle));
   }
 }

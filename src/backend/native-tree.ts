@@ -52,13 +52,14 @@ export class NativeTree implements Tree {
       throw new TakebackError('ERR_INVALID_ARGUMENT', 'the segments of a native tree must be native, too');
     }
     const packed = wire.encodeTreeOptions(options);
-    const tree = await settle(addon.openTree(options.segments.handle, packed));
-    try {
-      return new NativeTree(addon, tree, await settle(addon.openHands(options.segments.handle, packed)));
-    } catch (error) {
-      await tree.close();
-      throw error;
-    }
+    const [tree, hands] = await Promise.allSettled([
+      settle(addon.openTree(options.segments.handle, packed)),
+      settle(addon.openHands(options.segments.handle, packed)),
+    ]);
+    if (tree.status === 'fulfilled' && hands.status === 'fulfilled')
+      return new NativeTree(addon, tree.value, hands.value);
+    for (const opened of [tree, hands]) if (opened.status === 'fulfilled') await opened.value.close();
+    throw [tree, hands].find((opened) => opened.status === 'rejected')?.reason;
   }
 
   #work<T>(
@@ -89,6 +90,11 @@ export class NativeTree implements Tree {
 
   async setRules(snapshot: Uint8Array): Promise<void> {
     await settle(this.#tree.setRules(snapshot));
+  }
+
+  async watch(): Promise<string | null> {
+    const why = await settle(this.#tree.watch());
+    return why === '' ? null : why;
   }
 
   async scan(options: ScanOptions = {}): Promise<ScanResult> {

@@ -35,6 +35,7 @@ const STATUSES: readonly ApplyStatus[] = ['done', 'refused', 'skipped', 'failed'
 const STATES = ['old', 'new', 'neither'] as const;
 const WALKS: readonly Abilities['walk'][] = ['openat2', 'component', 'by-name'];
 const GUARDS: readonly Abilities['guard'][] = ['exchange+lease', 'exchange', 'take-out+link', 'refuse'];
+const WRITERS = [false, true, null] as const;
 const SPECIAL = 8;
 
 function pick<T>(list: readonly T[], index: number, what: string): T {
@@ -115,10 +116,16 @@ export function decodeScan(bytes: Uint8Array): ScanResult {
   };
 }
 
-export function encodeIngestOptions({ deadlineMs, first, hashOnly }: IngestOptions): Buffer {
-  const writer = new Writer().u8((deadlineMs === undefined ? 0 : 1) | (first ? 2 : 0) | (hashOnly ? 4 : 0));
+export function encodeIngestOptions({ deadlineMs, first, hashOnly, borrow }: IngestOptions): Buffer {
+  const flags = (deadlineMs === undefined ? 0 : 1) | (first ? 2 : 0) | (hashOnly ? 4 : 0) | (borrow ? 8 : 0);
+  const writer = new Writer().u8(flags);
   if (deadlineMs !== undefined) writer.i64(BigInt(Math.floor(deadlineMs)));
   if (first) writer.raw(encodePaths(first));
+  if (borrow) {
+    writer.name(borrow.top).name(borrow.gitDir).name(borrow.commonDir);
+    writer.u32(borrow.attributes.length);
+    for (const file of borrow.attributes) writer.name(file);
+  }
   return writer.done();
 }
 
@@ -129,6 +136,7 @@ export function decodeIngest(bytes: Uint8Array): IngestResult {
     filesHashed: number(),
     storedFiles: number(),
     storedBytes: number(),
+    borrowedFiles: number(),
     left: number(),
     problems: readProblems(reader),
   };
@@ -153,7 +161,7 @@ export function decodePeeks(bytes: Uint8Array): Peek[] {
       version: readVersion(reader),
       ino: reader.u64(),
       nlink: reader.u32(),
-      openForWrite: pick([false, true, null], reader.u8(), 'answer'),
+      openForWrite: pick(WRITERS, reader.u8(), 'answer'),
     };
     return reader.u8() === 0 ? peek : { ...peek, names: readList(reader, () => reader.name()) };
   });

@@ -216,7 +216,11 @@ function print(context: Context, facts: Facts, findings: readonly Finding[]): vo
     ['hooks', facts.hooks.installed.map(({ file }) => oneLine(file)).join(', ') || 'not installed'],
   ];
   if (capabilities !== null) {
-    rows.push(['backend', `${capabilities.backend}: ${oneLine(capabilities.why)}`], ['SQLite', capabilities.sqlite]);
+    rows.push(
+      ['backend', `${capabilities.backend}: ${oneLine(capabilities.why)}`],
+      ['SQLite', capabilities.sqlite],
+      ['watch', oneLine(`${capabilities.watch.on ? 'on' : 'off'}: ${capabilities.watch.why}`)],
+    );
     for (const name of ABILITY_NAMES) rows.push([name, String(capabilities[name])]);
   }
   screen.lines(table(rows));

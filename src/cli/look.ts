@@ -19,9 +19,9 @@ export const RUN_TOOL = 'takeback run';
 /** Turns that one question to the timeline asks for. */
 const PAGE = 50;
 
-/** The newest turns of the session with their calls and operations, oldest first. */
-export async function items(session: Session, limit: number): Promise<readonly TimelineItem[]> {
-  return need(await session.timeline({ limit })).items;
+/** The newest turns of the session with their calls and operations, oldest first. `lines`: with counts of lines, for people. */
+export async function items(session: Session, limit: number, lines = false): Promise<readonly TimelineItem[]> {
+  return need(await session.timeline({ limit, lines })).items;
 }
 
 export function boundariesOf(list: readonly TimelineItem[]): Boundary[] {
@@ -32,7 +32,9 @@ export function boundariesOf(list: readonly TimelineItem[]): Boundary[] {
 async function* boundaries(session: Session): AsyncGenerator<Boundary> {
   let before: string | undefined;
   for (;;) {
-    const page = need(await session.timeline({ limit: PAGE, ...(before === undefined ? {} : { before }) }));
+    const page = need(
+      await session.timeline({ limit: PAGE, lines: false, ...(before === undefined ? {} : { before }) }),
+    );
     const found = boundariesOf(page.items);
     yield* [...found].reverse();
     before = found[0]?.position;
@@ -98,7 +100,7 @@ function itemRow(item: TimelineItem): string[] {
 export async function log(context: Context, flags: { limit: number; calls?: boolean }): Promise<number> {
   const { screen } = context;
   const session = await context.session('read', 'newest');
-  const all = await items(session, flags.limit);
+  const all = await items(session, flags.limit, true);
   const shown = flags.calls === true ? all : all.filter((item) => item.type !== 'call');
   screen.object({ available: true, items: shown });
   if (shown.length === 0) screen.line(`Session ${oneLine(session.threadId)} has no turns yet.`);

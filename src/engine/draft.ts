@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import { headState, ruleSources } from '../git/context.ts';
 import { attribute } from '../model/attribution.ts';
+import { factsByPath } from '../model/facts.ts';
 import { adoptCalls } from '../model/lineage.ts';
 import {
   mergeNeeds,
@@ -56,17 +57,24 @@ export async function draftRestore(
 ): Promise<Draft> {
   const window = request.window ?? { afterSeq: boundary.seq, toSeq: null };
   const windowed = request.window === undefined ? {} : { window: request.window };
-  const calls = await engine.timeline.callsBetween(window.afterSeq);
+  const [calls, lineage] = await Promise.all([
+    engine.timeline.callsBetween(window.afterSeq),
+    engine.timeline.lineage(session.id),
+  ]);
   const read = async (): Promise<RestoreInput> => {
     const rows = attribute(await attributionInput(engine, session.id, { afterSeq: boundary.seq }));
     const { paths, onConflict, keepLater, signal } = request;
-    const peeks = await peekKnown(engine, peekPaths({ rows, paths, ...windowed }), { signal });
+    const facts = factsByPath(rows, request.window);
+    const peeks = await peekKnown(engine, peekPaths({ rows, facts, paths }), { signal });
     const disk = new Map(peeks.map((peek) => [peek.path, peek]));
     const uncoveredInodes = await movedInInodes(engine, { rows, peeks, calls });
-    return { rows, disk, onConflict, keepLater, paths, uncoveredInodes, ...windowed };
+    return { rows, facts, disk, onConflict, keepLater, paths, uncoveredInodes, ...windowed };
   };
-  const input = await withMerges(engine, { read, needs: mergeNeeds, locked: request.locked ?? false });
-  const lineage = await engine.timeline.lineage(session.id);
+  // What git says is read beside the rest.
+  const [input, notes] = await Promise.all([
+    withMerges(engine, { read, needs: mergeNeeds, locked: request.locked ?? false }),
+    gitNotes(engine, boundary),
+  ]);
   const { afterSeq, toSeq } = window;
   const within = input.rows.filter(({ seq }) => seq > afterSeq && (toSeq === null || seq <= toSeq));
   const plan = await linkedMoves(engine, planRestore(input), within);
@@ -74,7 +82,7 @@ export async function draftRestore(
     plan,
     token: tokenOf(plan),
     irreversible: irreversibleCalls(adoptCalls(calls, session.id, lineage), session.id, window),
-    notes: await gitNotes(engine, boundary),
+    notes,
   };
 }
 

@@ -8,7 +8,7 @@
 import { accessSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RecoveredOperation } from '../api.ts';
-import type { Backend, Position, Tree } from '../backend/backend.ts';
+import type { Backend, Position, ScanResult, Tree } from '../backend/backend.ts';
 import type { BlobStore } from '../blobs/blobs.ts';
 import { currentOwner } from '../process-owner.ts';
 import type { OpenCalls } from '../timeline/open-calls.ts';
@@ -49,7 +49,24 @@ export interface CaughtUp {
   readonly rulesChanged: boolean;
 }
 
+/** A scan that began when the tree was opened, before it was asked for. */
+export interface ScanAhead {
+  /** The frozen rules that the tree had then. */
+  readonly rules: Promise<Uint8Array | null>;
+  readonly scan: Promise<ScanResult>;
+}
+
 type EndedCall = NonNullable<Append['endCalls']>[number];
+
+/** A look at the whole tree whose findings are recorded. */
+export interface RecordedLook {
+  readonly scan: ScanResult;
+  readonly gcGeneration: number;
+  /** `scansBegun` with its scan. */
+  readonly number: number;
+  /** Of the newest observation that it served. */
+  readonly seq: number;
+}
 
 export interface EngineParts {
   readonly layout: Layout;
@@ -92,8 +109,16 @@ export class Engine {
   rulesId: number | null = null;
   /** The tree has its index: what needs a look can be recorded. */
   indexed = false;
+  /** Null once it was taken, or the tree has become another. */
+  ahead: ScanAhead | null = null;
+  /** Somebody asked for events to tell where to look; whether they do, `tree.watch` says. */
+  watches = false;
   /** An operation that recovery completed waits for the index. */
   unrecorded = false;
+  /** Scans that this process began here, for who asks to tell which began after it asked. */
+  scansBegun = 0;
+  /** The newest look that other begins and ends of calls may share. */
+  newestLook: RecordedLook | null = null;
   /** Date.now() of the last look, for calls in other roots that contain this one or lie in it. */
   lastLookAt: number = Date.now();
 
@@ -136,6 +161,24 @@ export class Engine {
     }
   }
 
+  /** The scan that began ahead, for the first who asks for one of the tree as it stands. */
+  takeAhead(): Promise<ScanResult> | null {
+    const ahead = this.ahead;
+    this.ahead = null;
+    return ahead?.scan ?? null;
+  }
+
+  /** Gives up the scan that began ahead: the tree, or its index, is about to become another. */
+  async dropAhead(): Promise<void> {
+    const nothing = (): void => undefined;
+    await this.takeAhead()?.then(({ set }) => this.tree.discard(set), nothing);
+  }
+
+  /** True where a process died in an operation, or is in one: whoever gets the lock will know. */
+  hasLeftovers(): boolean {
+    return readdirSync(this.layout.journal).some((name) => name.endsWith('.journal') || name.endsWith(INTENT));
+  }
+
   /**
    * Runs `work` under the workspace's lock, after recovering what a dead process left.
    * `recovered` tells that the tree may have changed since a look that was made before the lock.
@@ -162,6 +205,7 @@ export class Engine {
         this.recovered.push({ operationId, mode: 'finished', paths: [] });
         continue;
       }
+      await this.dropAhead();
       const mode = this.options.recover;
       const outcome = await this.tree.recover({ journal, trash: this.layout.trash, mode });
       if (mode === 'rollback') await dropIntent(this, operationId);
@@ -209,6 +253,7 @@ export class Engine {
   }
 
   async #takeRows(head: Head): Promise<{ paths: RelPath[]; rebuilt: boolean }> {
+    await this.dropAhead();
     if (head.seq === 0 || head.observationId === null) {
       await this.tree.reset(null, null);
       this.position = null;
@@ -231,13 +276,17 @@ export class Engine {
   /** Rules that the tree has already (from its index file) are not taken again: that would cost it its verdicts. */
   async #takeRules(head: Head): Promise<void> {
     const rules = head.rulesId === null ? null : await this.timeline.rules(head.rulesId);
-    const mine = await this.tree.rules();
-    if (rules !== null && (mine === null || Buffer.compare(mine, rules) !== 0)) await this.tree.setRules(rules);
+    const mine = await (this.ahead?.rules ?? this.tree.rules());
+    if (rules !== null && (mine === null || Buffer.compare(mine, rules) !== 0)) {
+      await this.dropAhead();
+      await this.tree.setRules(rules);
+    }
     this.rulesId = head.rulesId;
   }
 
   /** Makes the index anew from manifest and rows; every file is hashed at the next scan. */
   async rebuild(head: Head): Promise<void> {
+    await this.dropAhead();
     const manifest = await this.timeline.newestManifest();
     if (manifest === null || head.observationId === null) {
       throw new UnavailableError(
@@ -251,6 +300,14 @@ export class Engine {
     this.position = { seq: head.seq, observationId: head.observationId };
     await this.tree.catchUp(rows.filter(isUsable), this.position);
     await this.#takeRules(head);
+  }
+
+  /** From here on, where it can be had, events tell begins and ends of calls where to look. */
+  async watch(): Promise<void> {
+    if (this.watches) return;
+    this.watches = true;
+    const why = await this.tree.watch();
+    if (why !== null) this.options.logger?.warn('no watch: each look is at the whole tree', { why });
   }
 
   async close(): Promise<void> {

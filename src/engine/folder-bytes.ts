@@ -15,3 +15,10 @@ export async function folderBytes(folder: string): Promise<number> {
   );
   return sizes.reduce((sum, size) => sum + size, 0);
 }
+
+/** The same of the folders in a folder. */
+export async function bytesInFolders(folder: string): Promise<number> {
+  const names = await readdir(folder).catch(() => []);
+  const sizes = await Promise.all(names.map((name) => folderBytes(join(folder, name))));
+  return sizes.reduce((sum, size) => sum + size, 0);
+}

@@ -10,7 +10,7 @@ import { open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ModelEntry, ModelPlan } from '../model/types.ts';
 import type { Irreversible, RandomId, Version } from '../types.ts';
-import { decodeVersion, encodeVersion } from '../wire.ts';
+import { decodeVersion, hexOfVersion, sameVersion } from '../wire.ts';
 import type { Engine } from './engine.ts';
 import type { Landing } from './landing.ts';
 
@@ -30,20 +30,16 @@ function fileOf(engine: Engine, operationId: RandomId): string {
 
 type StoredEntry = Omit<ModelEntry, 'expect' | 'last' | 'target'> & Record<'expect' | 'last' | 'target', string>;
 
-const toHex = (version: Version): string => encodeVersion(version).toString('hex');
 const fromHex = (hex: string): Version => decodeVersion(Buffer.from(hex, 'hex'));
 
 /** Durable where boundaries are: the journal's own sync of the folder comes after it. */
 export async function writeIntent(engine: Engine, intent: Intent): Promise<void> {
   const { operationId, landing, irreversible, notes } = intent;
-  const entries = intent.plan.entries.map(
-    (entry): StoredEntry => ({
-      ...entry,
-      expect: toHex(entry.expect),
-      last: toHex(entry.last),
-      target: toHex(entry.target),
-    }),
-  );
+  const entries = intent.plan.entries.map((entry): StoredEntry => {
+    const expect = hexOfVersion(entry.expect);
+    const last = sameVersion(entry.last, entry.expect) ? expect : hexOfVersion(entry.last);
+    return { ...entry, expect, last, target: hexOfVersion(entry.target) };
+  });
   const text = JSON.stringify({ version: 1, operationId, landing, irreversible, notes, entries });
   const file = await open(fileOf(engine, operationId), 'wx', 0o600);
   try {

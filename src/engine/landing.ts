@@ -24,14 +24,14 @@ export interface Landing {
   readonly takesBack: RandomId | null;
 }
 
-/** One observation of the paths that were written, with the operation in the same transaction. Under the lock. */
+/** One observation of the paths that were written, with the operation in the same transaction. Under the lock. Answers its seq. */
 export async function land(
   engine: Engine,
   landing: Landing,
   { settled, touched }: { settled: SettledReceipt; touched: readonly RelPath[] },
-): Promise<void> {
+): Promise<number> {
   const { receipt } = settled;
-  await observeLocked(engine, {
+  const { seq } = await observeLocked(engine, {
     kind: 'operation',
     only: touched,
     operation: receipt.operationId,
@@ -54,6 +54,7 @@ export async function land(
       },
     }),
   });
+  return seq;
 }
 
 type OperationEffects = Pick<Append, 'taken' | 'returned' | 'markUndone' | 'clearUndone'>;

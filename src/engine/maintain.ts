@@ -10,7 +10,7 @@ import type { Hash, RelPath, Version, WorkOptions } from '../types.ts';
 import { decodeVersions, encodeVersions, sameVersion } from '../wire.ts';
 import type { Engine } from './engine.ts';
 import { foldNobodys } from './fold.ts';
-import { folderBytes } from './folder-bytes.ts';
+import { bytesInFolders, folderBytes } from './folder-bytes.ts';
 import { observe } from './observe.ts';
 import { byAgeAndCount, overBytes } from './retention.ts';
 
@@ -168,27 +168,56 @@ async function missingBlobs(engine: Engine): Promise<{ kind: string; path?: RelP
       path: named.get(hash) as RelPath,
       detail: `xxh3:${hash} is not in the store`,
     }));
-  return [...missing, ...firstRowFaults(entries, rows)];
+  const faults = await trueFaults(engine, firstRowFaults(entries, rows));
+  return [...missing, ...faults.map(({ kind, path, detail }) => ({ kind, path, detail }))];
+}
+
+interface ChainFault {
+  readonly kind: string;
+  readonly path: RelPath;
+  readonly detail: string;
+  /** What the manifest says, and what the row. */
+  readonly versions: readonly [Version, Version];
+}
+
+/** A borrowed name is another one than its bytes have: where the bytes are the same there is no fault. */
+async function trueFaults(engine: Engine, faults: readonly ChainFault[]): Promise<ChainFault[]> {
+  const out: ChainFault[] = [];
+  for (const fault of faults) {
+    const [a, b] = fault.versions;
+    const alike = a.kind === 'file' && b.kind === 'file' && a.mode === b.mode && a.size === b.size;
+    if (!alike || !(await sameBytes(engine, a.content, b.content))) out.push(fault);
+  }
+  return out;
+}
+
+async function sameBytes(engine: Engine, a: Hash, b: Hash): Promise<boolean> {
+  try {
+    return Buffer.compare(await engine.blobs.read(a), await engine.blobs.read(b)) === 0;
+  } catch {
+    return false; // it is told of as a blob
+  }
 }
 
 /** The first row of a path must begin where the manifest left it. */
 function firstRowFaults(
   entries: readonly { path: RelPath; version: Version }[],
   rows: readonly { path: RelPath; before: Version; seq: number }[],
-): { kind: string; path: RelPath; detail: string }[] {
+): ChainFault[] {
   const known = new Map(entries.map((entry) => [entry.path, entry.version]));
   const seen = new Set<RelPath>();
-  const faults: { kind: string; path: RelPath; detail: string }[] = [];
+  const faults: ChainFault[] = [];
   for (const row of rows) {
     if (seen.has(row.path)) continue;
     seen.add(row.path);
-    const before = known.get(row.path) ?? { kind: 'absent' };
+    const before: Version = known.get(row.path) ?? { kind: 'absent' };
     // A name whose folder was uncovered before enters as uncovered, though no manifest has it.
     if (!sameVersion(before, row.before) && !(before.kind === 'absent' && row.before.kind === 'uncovered')) {
       faults.push({
         kind: 'chain',
         path: row.path,
         detail: `the row at ${row.seq} does not begin where the manifest ends`,
+        versions: [before, row.before],
       });
     }
   }
@@ -200,6 +229,7 @@ export async function storeStats(engine: Engine): Promise<StatsResult> {
   const timeline = await engine.timeline.stats();
   const blobs = await engine.blobs.stats();
   const segments = await folderBytes(layout.segments);
+  const borrowed = await bytesInFolders(layout.borrowed);
   const trash = await folderBytes(layout.trash);
   const index = await stat(layout.indexFile).then(
     (s) => s.size,
@@ -207,7 +237,7 @@ export async function storeStats(engine: Engine): Promise<StatsResult> {
   );
   const { bytes, ...counts } = timeline;
   return {
-    bytes: { segments, timeline: bytes, index, trash, total: segments + bytes + index + trash },
+    bytes: { segments, timeline: bytes, index, trash, borrowed, total: segments + bytes + index + trash },
     counts: {
       ...counts,
       blobs: blobs.blobs,
@@ -235,6 +265,14 @@ export async function sessionInfos(engine: Engine): Promise<SessionInfo[]> {
   return infos;
 }
 
+async function watching(engine: Engine): Promise<Capabilities['watch']> {
+  // With the portable backend it can't be had, whether or not it is asked for.
+  if (!engine.watches && engine.backend.kind === 'native')
+    return { on: false, why: 'it was not asked for (watch: true)' };
+  const why = await engine.tree.watch();
+  return why === null ? { on: true, why: 'it was asked for' } : { on: false, why };
+}
+
 export async function capabilities(engine: Engine): Promise<Capabilities> {
   const abilities = await engine.tree.abilities();
   return {
@@ -245,5 +283,6 @@ export async function capabilities(engine: Engine): Promise<Capabilities> {
     root: engine.layout.root,
     dataDir: engine.layout.dataDir,
     sqlite: await engine.timeline.sqliteVersion(),
+    watch: await watching(engine),
   };
 }

@@ -68,6 +68,7 @@ async function isOlder(engine: Engine, peek: Peek, beganAt: number | null): Prom
  * each that was replaced where it stood (moved aside and written anew), by its bytes alone: most of these never moved.
  */
 function unaccounted<T extends { row: AttributedRow }>(older: readonly T[], rows: readonly AttributedRow[]): T[] {
+  if (older.length === 0) return [];
   const lost = rows.filter((row) => row.before.kind === 'file' && row.candidates.length > 0);
   const gone = lost.filter((row) => row.after.kind === 'absent');
   const replaced = lost.filter((row) => row.after.kind !== 'absent' && !sameContent(row.before, row.after));

@@ -6,9 +6,8 @@
  * under the lock, and lands in the same transaction.
  */
 import { randomBytes } from 'node:crypto';
-import type { IngestResult, RuleSources, ScanResult } from '../backend/backend.ts';
+import type { IngestResult, Position, RuleSources, ScanResult } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
-import { ruleSources } from '../git/context.ts';
 import { ownerGone } from '../process-owner.ts';
 import { isWithin } from '../rel-path.ts';
 import type { Append, CallRecord, Head, ObservationKind } from '../timeline/timeline.ts';
@@ -24,6 +23,7 @@ import {
 import { UnavailableError } from './answers.ts';
 import type { CaughtUp, Engine } from './engine.ts';
 import { heldPaths } from './held.ts';
+import { type Look, lookAt, sharedLook } from './look.ts';
 import { clearedMarks } from './marks.ts';
 
 export type Effects = Pick<
@@ -56,6 +56,10 @@ export interface ObserveRequest extends WorkOptions {
   readonly operation?: RandomId;
   /** Which of the paths that it wrote came from which (old by new path): its files are copies, no inode tells. */
   readonly moved?: ReadonlyMap<RelPath, RelPath>;
+  /** What the caller has to know before anything is recorded: asked while the tree is scanned; a fault ends the observation. */
+  readonly beside?: () => Promise<void>;
+  /** `engine.scansBegun` when the caller asked: a look of another call that began since then serves this one, too. */
+  readonly askedAt?: number | undefined;
   /** What effects need of the timeline: asked under the lock, in one go with the head. */
   readonly reads?: () => Promise<void>;
   readonly effects?: (context: ObserveContext) => Promise<Effects> | Effects;
@@ -70,23 +74,15 @@ export interface Observed {
   readonly uncovered: readonly UncoveredPath[];
 }
 
-interface Look {
-  readonly scan: ScanResult;
-  readonly ingest: IngestResult;
-  readonly gcGeneration: number;
-  readonly isFirst: boolean;
-  readonly manifest: { hash: Hash; entries: number } | undefined;
-}
-
 const RESTARTS = 8;
-const NOTHING_READ: IngestResult = { filesHashed: 0, storedFiles: 0, storedBytes: 0, left: 0, problems: [] };
 
 /** Runs in the engine's queue. */
 export async function observe(engine: Engine, request: ObserveRequest): Promise<Observed> {
   await engine.checkRoot();
   let hold: readonly RelPath[] = [];
   for (let attempt = 0; attempt < RESTARTS; attempt++) {
-    const look = await lookAt(engine, request, hold);
+    const look = (attempt === 0 ? await sharedLook(engine, request) : null) ?? (await lookAt(engine, request, hold));
+    if (look === null) continue;
     // A first look takes nothing out of coverage.
     const held =
       request.boundaryOf !== undefined && hold.length === 0 && !look.isFirst
@@ -99,7 +95,7 @@ export async function observe(engine: Engine, request: ObserveRequest): Promise<
     }
     const observed = await engine.locked((state) => appendLook(engine, request, look, state.recovered), request.signal);
     if (observed !== null) return observed;
-    await engine.tree.discard(look.scan.set);
+    if (!look.isShared) await engine.tree.discard(look.scan.set);
   }
   throw new UnavailableError('busy', `other processes kept changing the timeline of ${engine.layout.root}; try again`);
 }
@@ -107,40 +103,9 @@ export async function observe(engine: Engine, request: ObserveRequest): Promise<
 /** The same where the lock is held already; looks at few paths (`only`). */
 export async function observeLocked(engine: Engine, request: ObserveRequest): Promise<Observed> {
   const look = await lookAt(engine, request, []);
-  const observed = await appendLook(engine, request, look, false);
+  const observed = look === null ? null : await appendLook(engine, request, look, false);
   if (observed === null) throw new TakebackError('ERR_INTERNAL', 'the timeline moved under the lock');
   return observed;
-}
-
-async function lookAt(engine: Engine, request: ObserveRequest, hold: readonly RelPath[]): Promise<Look> {
-  const { head } = await engine.catchUp();
-  const isFirst = head.seq === 0;
-  if (isFirst && request.boundaryOf === undefined) {
-    throw new UnavailableError('no-checkpoint', 'there is no checkpoint yet: capture a boundary first');
-  }
-  const { tree } = engine;
-  const work = { signal: request.signal, onProgress: request.onProgress };
-  const scan = await tree.scan({
-    ...work,
-    ...(request.boundaryOf !== undefined ? { renewRules: await sourcesOf(engine, request), hold } : {}),
-    ...(request.only === undefined ? {} : { only: request.only }),
-    ...(request.rehash === true ? { rehash: true } : {}),
-  });
-  const ingest =
-    scan.suspects === 0
-      ? NOTHING_READ
-      : await tree.ingest(scan.set, {
-          ...work,
-          ...(request.deadlineMs === undefined ? {} : { deadlineMs: request.deadlineMs }),
-          ...(request.first === undefined ? {} : { first: request.first }),
-        });
-  const manifest = isFirst ? await tree.manifest(scan.set) : undefined;
-  if (isFirst) await engine.blobs.sync();
-  return { scan, ingest, gcGeneration: head.gcGeneration, isFirst, manifest };
-}
-
-function sourcesOf(engine: Engine, { sources }: ObserveRequest): Promise<RuleSources> | RuleSources {
-  return sources ?? ruleSources(engine.layout.root, engine.settings);
 }
 
 async function leavingCoverage(engine: Engine, set: number): Promise<RelPath[]> {
@@ -160,8 +125,10 @@ async function appendLook(
   const { head, paths, rebuilt, rulesChanged, open } = await underLock(engine, request);
   if (recovered || rebuilt || look.isFirst !== (head.seq === 0) || (rulesChanged && request.boundaryOf === undefined))
     return null;
-  if (paths.length > 0) await tree.look(set, paths);
-  const found = look.isFirst ? [] : await withMoves(engine, set, request.moved);
+  const again = [...look.moved, ...paths];
+  if (again.length > 0 && look.isShared) return null;
+  if (again.length > 0) await tree.look(set, again);
+  const found = look.isFirst || look.isShared ? [] : await withMoves(engine, set, request.moved);
   if (head.gcGeneration !== look.gcGeneration && !(await allStored(engine, found))) return null;
   const closed = interruptedCalls(engine, open);
   const changes = flagInterrupted(found, closed);
@@ -170,17 +137,13 @@ async function appendLook(
   const effects = given.operation === undefined ? { ...given, ...(await clearedMarks(engine, context)) } : given;
   const ends = [...endsOf(closed), ...engine.pendingEnds.values(), ...(effects.endCalls ?? [])];
   const { rules, uncovered } = await boundaryFacts(engine, request, set);
-  const nothing =
-    changes.length === 0 &&
-    Object.keys(effects).length === 0 &&
-    ends.length === 0 &&
-    rules === undefined &&
-    !look.isFirst;
-  if (nothing) {
+  const effective = Object.keys(effects).length > 0 || ends.length > 0 || rules !== undefined;
+  if (changes.length === 0 && !effective && !look.isFirst) {
     await tree.commit(set, engine.position ?? { seq: head.seq, observationId: head.observationId ?? '' });
     return { seq: head.seq, changes, scan: look.scan, ingest: look.ingest, uncovered };
   }
-  if (look.ingest.storedFiles > 0 && (request.durable || engine.options.durability === 'full'))
+  // What was looked at again may have been stored, too.
+  if (engine.options.durability === 'full' && (look.ingest.storedFiles > 0 || again.length > 0))
     await engine.blobs.sync();
   const now = Date.now();
   const id = randomBytes(16).toString('hex');
@@ -202,11 +165,23 @@ async function appendLook(
     durable: request.durable && engine.options.durability === 'full',
   });
   for (const end of ends) engine.pendingEnds.delete(end.invocation);
-  engine.position = { seq: after.seq, observationId: id };
   engine.rulesId = after.rulesId;
-  engine.lastLookAt = now;
-  await tree.commit(set, engine.position);
+  await moveOn(engine, look, { seq: after.seq, observationId: id });
+  if (!look.isShared) engine.lastLookAt = now;
+  if (isServing(request, look)) engine.newestLook = { ...look, seq: after.seq };
   return { seq: after.seq, changes, scan: look.scan, ingest: look.ingest, uncovered };
+}
+
+/** The index moves to where the timeline stands. */
+async function moveOn(engine: Engine, look: Look, at: Position): Promise<void> {
+  engine.position = at;
+  if (look.isShared) await engine.tree.catchUp([], at);
+  else await engine.tree.commit(look.scan.set, at);
+}
+
+/** A look that others may share: not a boundary's, whose first scan can take long, and one that left nothing unread. */
+function isServing({ kind, only }: ObserveRequest, { ingest }: Look): boolean {
+  return (kind === 'begin' || kind === 'end') && only === undefined && ingest.left === 0;
 }
 
 /** The set's changes, those that came from elsewhere with where they came from. */

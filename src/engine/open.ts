@@ -2,13 +2,14 @@
  * Opens a workspace's engine: root, data directory, backend, timeline, segments, tree, in that order, and undoes what it
  * opened where a later step fails. Ends what a dead process left, and brings the index up to the timeline.
  */
-import type { Backend, Segments, Tree } from '../backend/backend.ts';
+import type { Backend, Segments, Tree, TreeOptions } from '../backend/backend.ts';
 import { openBackend } from '../backend/open.ts';
 import { SegmentBlobs } from '../blobs/segments.ts';
 import { openOpenCalls } from '../timeline/open-calls.ts';
 import { openTimeline } from '../timeline/sqlite.ts';
 import type { Timeline } from '../timeline/timeline.ts';
 import type { RelPath } from '../types.ts';
+import { type BegunAhead, guessStore, type LoadedIndex, loadIndex } from './ahead.ts';
 import { UnavailableError } from './answers.ts';
 import { Engine, type EngineOptions, type EngineSettings } from './engine.ts';
 import { Events } from './events.ts';
@@ -24,6 +25,10 @@ export interface OpenEngine {
   readonly maxFileBytes: number | undefined;
   readonly maxEntries: number;
   readonly maxFileEvents: number;
+  /** The first thing that will be asked is a look at the tree as it stands: it begins while the rest is opened. */
+  readonly lookAhead?: boolean;
+  /** Default: false. */
+  readonly watch?: boolean | undefined;
   readonly options: EngineOptions;
 }
 
@@ -34,7 +39,7 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
   const identity = identityOf(layout.root);
   if (identity === null) throw new UnavailableError('root-missing', `the root does not exist: ${layout.root}`);
   const undo: (() => Promise<void>)[] = [];
-  const opened = async <T extends { close(): Promise<void> }>(part: Promise<T>): Promise<T> => {
+  const opened: Opened = async (part) => {
     const value = await part;
     undo.unshift(() => value.close());
     return value;
@@ -49,30 +54,30 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
     );
     // Its fault is told below, where it is waited for; here nobody would handle it while another part is opened.
     settled = openingCalls.catch(() => undefined);
+    const parts = { backend, layout, opened };
+    const ahead = request.lookAhead === true ? await beginAhead(request, parts) : null;
+    if (ahead !== null) settled = Promise.allSettled([openingCalls, ahead.segments, ahead.tree]);
     const timeline = await opened(
       openTimeline(backend, { dir: layout.home, root: layout.root, networkFileSystem: layout.networkFileSystem }),
     );
     const settings = await settle(timeline, request);
-    const segments = await backend.openSegments({ dir: layout.segments, seed: timeline.seed });
-    const blobs = await opened(Promise.resolve(new SegmentBlobs(segments)));
-    const tree = await opened(openTree(request, { backend, layout, timeline, segments, settings }));
+    const { segments, tree, loading } = await openStores(request, { ...parts, timeline, settings, ahead });
     const openCalls = await openingCalls;
-    const events = new Events(request.maxFileEvents, request.options.logger);
-    const parts = {
+    const engine = new Engine({
       layout,
       identity,
       backend,
       why,
-      blobs,
+      blobs: new SegmentBlobs(segments),
       tree,
       timeline,
       openCalls,
       settings,
       options: request.options,
-      events,
-    };
-    const engine = new Engine(parts);
-    await start(engine);
+      events: new Events(request.maxFileEvents, request.options.logger),
+    });
+    if (request.watch === true) await engine.watch();
+    await start(engine, loading);
     return engine;
   } catch (error) {
     await settled;
@@ -81,26 +86,74 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
   }
 }
 
-interface TreeParts {
-  readonly backend: Backend;
-  readonly layout: Layout;
-  readonly timeline: Timeline;
+/** Opens a part, and closes it where a later one fails. */
+type Opened = <T extends { close(): Promise<void> }>(part: Promise<T>) => Promise<T>;
+
+/** The promise of the index is waited for later; its fault is heard then. */
+interface Stores {
   readonly segments: Segments;
-  readonly settings: EngineSettings;
+  readonly tree: Tree;
+  readonly loading: Promise<LoadedIndex>;
 }
 
-function openTree({ maxEntries }: OpenEngine, parts: TreeParts): Promise<Tree> {
-  const { backend, layout, timeline, segments, settings } = parts;
-  return backend.openTree({
-    root: layout.root,
-    indexFile: layout.indexFile,
-    storeId: timeline.storeId,
-    segments,
-    skip: skipped(layout),
-    maxFileBytes: settings.maxFileBytes,
-    maxEntries,
-    scratchDir: layout.scratch,
+/** Segments and tree as the timeline wants them: those that were begun ahead, or others. */
+async function openStores(
+  request: OpenEngine,
+  parts: {
+    readonly backend: Backend;
+    readonly layout: Layout;
+    readonly timeline: Timeline;
+    readonly settings: EngineSettings;
+    readonly opened: Opened;
+    readonly ahead: BegunAhead | null;
+  },
+): Promise<Stores> {
+  const { backend, layout, timeline, settings, opened, ahead } = parts;
+  const { storeId, seed } = timeline;
+  if (ahead?.storeId === storeId && ahead.seed === seed && settings.maxFileBytes === DEFAULT_MAX_FILE_BYTES)
+    return { segments: await ahead.segments, tree: await ahead.tree, loading: ahead.loading };
+  for (const part of ahead === null ? [] : [ahead.tree, ahead.segments])
+    await part.then(
+      (other) => other.close(),
+      () => undefined,
+    );
+  const segments = await opened(backend.openSegments({ dir: layout.segments, seed }));
+  const options = treeOptions(request, layout, { storeId, segments, maxFileBytes: settings.maxFileBytes });
+  const tree = await opened(backend.openTree(options));
+  const loading = loadIndex(tree, request.lookAhead ?? false);
+  loading.catch(() => undefined);
+  return { segments, tree, loading };
+}
+
+async function beginAhead(
+  request: OpenEngine,
+  { backend, layout, opened }: { backend: Backend; layout: Layout; opened: Opened },
+): Promise<BegunAhead | null> {
+  const guess = await guessStore(layout);
+  if (guess === null) return null;
+  const segments = opened(backend.openSegments({ dir: layout.segments, seed: guess.seed }));
+  const tree = segments.then((opening) => {
+    const { storeId } = guess;
+    const options = treeOptions(request, layout, {
+      storeId,
+      segments: opening,
+      maxFileBytes: DEFAULT_MAX_FILE_BYTES,
+    });
+    return opened(backend.openTree(options));
   });
+  const loading = tree.then((opening) => loadIndex(opening, true));
+  // Where they are taken their faults are heard; where they are not, the same is opened again.
+  for (const part of [segments, tree, loading]) part.catch(() => undefined);
+  return { ...guess, segments, tree, loading };
+}
+
+function treeOptions(
+  { maxEntries }: OpenEngine,
+  layout: Layout,
+  of: Pick<TreeOptions, 'storeId' | 'segments' | 'maxFileBytes'>,
+): TreeOptions {
+  const { root, indexFile, scratch } = layout;
+  return { ...of, root, indexFile, skip: skipped(layout), maxEntries, scratchDir: scratch };
 }
 
 /** Options that are stored with the workspace: given ones replace what is stored; the next capture acts on them. */
@@ -124,17 +177,30 @@ function skipped(layout: Layout): RelPath[] {
 }
 
 /** Recovers what dead processes left, and takes the index's place in the timeline. */
-async function start(engine: Engine): Promise<void> {
+async function start(engine: Engine, loading: Promise<LoadedIndex>): Promise<void> {
+  const { timeline } = engine;
   // A recovery changes files of the root; the index is a file of the store.
-  const [at] = await Promise.all([engine.tree.load(), engine.locked(async () => undefined)]);
-  const head = await engine.timeline.head();
-  const newest = head.seq === 0 ? null : await engine.timeline.observation(head.seq);
+  const [{ at, ahead }, head] = await Promise.all([loading, recoverLeftovers(engine).then(() => timeline.head())]);
+  engine.ahead = ahead;
+  if (engine.recovered.length > 0) await engine.dropAhead();
+  const [newest, known] = await Promise.all([
+    head.seq === 0 ? null : timeline.observation(head.seq),
+    at === null ? null : timeline.observation(at.seq),
+  ]);
   if (newest !== null) engine.lastLookAt = newest.createdAt;
-  if (at !== null && (await engine.timeline.observation(at.seq))?.id === at.observationId) {
+  if (at !== null && known?.id === at.observationId) {
     engine.position = at;
     await engine.catchUp();
   } else if (head.seq > 0) await engine.rebuild(head);
-  else await engine.tree.reset(null, null);
+  else {
+    await engine.dropAhead();
+    await engine.tree.reset(null, null);
+  }
   engine.indexed = true;
   if (engine.unrecorded) await engine.locked(async () => undefined);
+}
+
+/** Without any, the lock is left alone: it would be taken and given back for nothing. */
+async function recoverLeftovers(engine: Engine): Promise<void> {
+  if (engine.hasLeftovers()) await engine.locked(async () => undefined);
 }

@@ -95,7 +95,7 @@ export async function preview(engine: Engine, session: SessionRecord, request: O
 /** Runs in the engine's queue. Nothing is appended where nothing was settled, unless `always`. */
 export async function operate(engine: Engine, session: SessionRecord, request: OperationRequest): Promise<Receipt> {
   await engine.checkRoot();
-  const receipt = await engine.locked(async () => {
+  const done = await engine.locked(async () => {
     await engine.catchUp();
     await refuseOpenCalls(engine, session);
     const draft = await request.draft();
@@ -109,8 +109,14 @@ export async function operate(engine: Engine, session: SessionRecord, request: O
     const plan = await onlyHunks(engine, draft.plan, request.hunks);
     return execute(engine, session, request, { ...draft, plan });
   }, request.signal);
-  await tellOperation(engine, session, receipt);
-  return receipt;
+  await tellOperation(engine, session, done);
+  return done.receipt;
+}
+
+/** What came of it, and where it stands in the timeline; null where nothing of it does. */
+interface Executed {
+  readonly receipt: Receipt;
+  readonly seq: number | null;
 }
 
 async function execute(
@@ -118,16 +124,19 @@ async function execute(
   session: SessionRecord,
   request: OperationRequest,
   draft: Draft,
-): Promise<Receipt> {
+): Promise<Executed> {
   const operationId = randomBytes(16).toString('hex');
   const landing = landingOf(session, request);
   const entries = applyEntries(draft.plan);
-  await recordForeign(engine, draft.plan);
   const journal = join(engine.layout.journal, `${operationId}.journal`);
   const { trash } = engine.layout;
   const { durability } = engine.options;
   const work = { signal: request.signal, onProgress: request.onProgress };
-  if (entries.length > 0) await writeIntent(engine, { operationId, landing, ...draft });
+  // Beside each other: one asks the index on its thread, the other writes.
+  await Promise.all([
+    recordForeign(engine, draft.plan),
+    entries.length > 0 ? writeIntent(engine, { operationId, landing, ...draft }) : undefined,
+  ]);
   const outcomes =
     entries.length === 0 ? [] : await engine.tree.apply({ operationId, journal, trash, durability, entries }, work);
   const settled = buildReceipt({
@@ -139,13 +148,13 @@ async function execute(
     notes: draft.notes,
   });
   const touched = outcomes.filter((o) => o.status === 'done').map((o) => o.path);
-  if (settled.settled.length + settled.partial.length > 0 || request.always === true)
-    await land(engine, landing, { settled, touched });
+  const lands = settled.settled.length + settled.partial.length > 0 || request.always === true;
+  const seq = lands ? await land(engine, landing, { settled, touched }) : null;
   if (entries.length > 0) {
     await engine.tree.finish(journal);
     await dropIntent(engine, operationId);
   }
-  return settled.receipt;
+  return { receipt: settled.receipt, seq };
 }
 
 function landingOf(session: SessionRecord, request: OperationRequest): Landing {

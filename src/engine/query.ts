@@ -113,9 +113,10 @@ async function ownRows(engine: Engine, session: SessionRecord, { afterSeq, toSeq
 const COUNTED_BYTES = 256 * 1024;
 const COUNTED_FILES = 200;
 
-async function countsOf(engine: Engine, rows: readonly AttributedRow[]): Promise<FileCounts> {
+async function countsOf(engine: Engine, rows: readonly AttributedRow[], lines: boolean): Promise<FileCounts> {
   const changes = await foldedChanges(engine, rows);
   const files = countChanges(changes);
+  if (!lines) return files;
   const small = ({ before, after }: PathChange): boolean =>
     [before, after].every((v) => v.kind !== 'file' || v.size <= COUNTED_BYTES);
   if (changes.length > COUNTED_FILES || !changes.every(small)) return files;
@@ -126,12 +127,12 @@ async function countsOf(engine: Engine, rows: readonly AttributedRow[]): Promise
 /**
  * The newest turns of a session with their calls and operations, oldest first.
  *
- * @param options.limit turns; `before` is the position of a boundary: only what came before it
+ * @param options.limit turns; `before` is the position of a boundary: only what came before it; `lines`: count them
  */
 export async function timelineItems(
   engine: Engine,
   session: SessionRecord | null,
-  options: { limit: number; before: string | undefined },
+  options: { limit: number; before: string | undefined; lines: boolean },
 ): Promise<TimelineItem[]> {
   if (session === null) return [];
   const { timeline } = engine;
@@ -146,7 +147,7 @@ export async function timelineItems(
   for (const boundary of page) {
     const next = await timeline.nextBoundary(session.id, boundary.seq);
     const window: Window = { afterSeq: boundary.seq, toSeq: next?.seq ?? null };
-    items.push(...(await turnItems(engine, { session, lineage, boundary, window })));
+    items.push(...(await turnItems(engine, { session, lineage, boundary, window, lines: options.lines })));
   }
   return items.sort((a, b) => a.seq - b.seq).map(({ item }) => item);
 }
@@ -156,11 +157,12 @@ interface TurnOf {
   readonly lineage: readonly Ancestor[];
   readonly boundary: BoundaryRecord;
   readonly window: Window;
+  readonly lines: boolean;
 }
 
 async function turnItems(
   engine: Engine,
-  { session, lineage, boundary, window }: TurnOf,
+  { session, lineage, boundary, window, lines }: TurnOf,
 ): Promise<{ seq: number; item: TimelineItem }[]> {
   const { timeline } = engine;
   const rows = await ownRows(engine, session, window);
@@ -169,30 +171,31 @@ async function turnItems(
     (c) => c.session === session.id && c.beginSeq >= boundary.seq,
   );
   const operations = (await timeline.operations(session.id, { afterSeq: boundary.seq })).filter((o) => o.seq <= end);
-  const out = [{ seq: boundary.seq, item: await boundaryItem(engine, boundary, rows) }];
-  for (const call of calls) out.push({ seq: call.beginSeq, item: await callItem(engine, call, rows) });
+  const out = [{ seq: boundary.seq, item: await boundaryItem(engine, boundary, await countsOf(engine, rows, lines)) }];
+  for (const call of calls)
+    out.push({ seq: call.beginSeq, item: callItem(call, await countsOf(engine, madeBy(call, rows), lines)) });
   for (const operation of operations) out.push({ seq: operation.seq, item: operationItem(operation) });
   return out;
 }
 
-async function boundaryItem(
-  engine: Engine,
-  boundary: BoundaryRecord,
-  rows: readonly AttributedRow[],
-): Promise<TimelineItem> {
+async function boundaryItem(engine: Engine, boundary: BoundaryRecord, files: FileCounts): Promise<TimelineItem> {
   return {
     type: 'boundary',
     boundaryId: boundary.boundaryId,
     position: encodePosition(engine.timeline.storeId, boundary.seq),
     ...(boundary.label === null ? {} : { label: boundary.label }),
     at: boundary.createdAt,
-    files: await countsOf(engine, rows),
+    files,
     undone: boundary.undoneBy !== null,
     reverted: boundary.undoneBy !== null && (await engine.timeline.operation(boundary.undoneBy))?.kind === 'revert',
   };
 }
 
-async function callItem(engine: Engine, call: CallRecord, rows: readonly AttributedRow[]): Promise<TimelineItem> {
+function madeBy(call: CallRecord, rows: readonly AttributedRow[]): AttributedRow[] {
+  return rows.filter((row) => row.candidates.includes(call.invocation));
+}
+
+function callItem(call: CallRecord, files: FileCounts): TimelineItem {
   return {
     type: 'call',
     callId: call.callId,
@@ -203,10 +206,7 @@ async function callItem(engine: Engine, call: CallRecord, rows: readonly Attribu
     state: call.state,
     isError: call.isError,
     ...(call.sideEffect === null ? {} : { sideEffect: call.sideEffect }),
-    files: await countsOf(
-      engine,
-      rows.filter((row) => row.candidates.includes(call.invocation)),
-    ),
+    files,
   };
 }
 

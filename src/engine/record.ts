@@ -132,6 +132,8 @@ export interface BeginRequest extends Pick<WorkOptions, 'signal'> {
   readonly parentCallId: string | undefined;
   readonly detached: boolean;
   readonly deadlineMs: number | undefined;
+  /** `engine.scansBegun` when it was asked; undefined: it looks for itself. */
+  readonly askedAt?: number | undefined;
 }
 
 export async function beginCall(
@@ -140,23 +142,19 @@ export async function beginCall(
   request: BeginRequest,
 ): Promise<BeginCallResult> {
   const started = performance.now();
-  const { timeline } = engine;
-  const [open, [turn]] = await Promise.all([timeline.openCalls(), timeline.boundaries(session.id, { limit: 1 })]);
-  refuseOpen(engine, open, { session, callId: request.callId });
-  const parent = parentOf(open, session, request.parentCallId);
-  if (turn === undefined)
-    throw new UnavailableError(
-      'no-checkpoint',
-      'the session has no checkpoint yet: capture a boundary before its first call',
-    );
+  const { timeline, owner } = engine;
+  let place: { parent: number | null; turnSeq: number } = { parent: null, turnSeq: 0 };
   let invocation = 0;
-  const { owner } = engine;
   const observed = await observe(engine, {
     kind: 'begin',
     signal: request.signal,
     deadlineMs: request.deadlineMs === undefined ? undefined : Date.now() + request.deadlineMs,
     first: request.paths ?? [],
     durable: false,
+    askedAt: request.askedAt,
+    beside: async () => {
+      place = await placeOf(engine, session, request);
+    },
     reads: async () => {
       invocation = await timeline.nextInvocation();
     },
@@ -167,11 +165,10 @@ export async function beginCall(
         callId: request.callId,
         tool: request.tool ?? null,
         stepId: request.stepId ?? null,
-        parent,
+        ...place,
         detached: request.detached,
         owner,
         paths: request.paths ?? null,
-        turnSeq: turn.seq,
         beganAt: Date.now(),
       },
     }),
@@ -193,17 +190,27 @@ export async function beginCall(
   };
 }
 
-function refuseOpen(
-  engine: Engine,
-  open: readonly CallRecord[],
-  { session, callId }: { session: SessionRecord; callId: string },
-): void {
-  if (open.some((c) => c.session === session.id && c.callId === callId && !engine.pendingEnds.has(c.invocation))) {
+/** In which turn a call begins, and in which call. */
+async function placeOf(
+  { timeline, pendingEnds }: Engine,
+  session: SessionRecord,
+  { callId, parentCallId }: BeginRequest,
+): Promise<{ parent: number | null; turnSeq: number }> {
+  const [open, [turn]] = await Promise.all([timeline.openCalls(), timeline.boundaries(session.id, { limit: 1 })]);
+  if (open.some((c) => c.session === session.id && c.callId === callId && !pendingEnds.has(c.invocation))) {
     throw new TakebackError(
       'ERR_DUPLICATE_CALL',
       `the session already has an open call ${JSON.stringify(callId)}. End it first, or give another id.`,
     );
   }
+  const parent = parentOf(open, session, parentCallId);
+  if (turn === undefined) {
+    throw new UnavailableError(
+      'no-checkpoint',
+      'the session has no checkpoint yet: capture a boundary before its first call',
+    );
+  }
+  return { parent, turnSeq: turn.seq };
 }
 
 /** A subagent's call lies in its parent's, which is often of another session. */
@@ -229,6 +236,8 @@ export interface EndRequest extends Pick<WorkOptions, 'signal'> {
   readonly sideEffect: SideEffect | undefined;
   readonly paths: readonly RelPath[] | undefined;
   readonly isError: boolean;
+  /** As in {@link BeginRequest}. */
+  readonly askedAt?: number | undefined;
 }
 
 type EndedCall = NonNullable<Append['endCalls']>[number];
@@ -255,30 +264,43 @@ interface Ended {
  * end is kept and recorded by this process's next observation: the turn goes on.
  */
 export async function recordEnd(engine: Engine, session: SessionRecord, request: EndRequest): Promise<Ended> {
-  const { timeline } = engine;
-  const call = await timeline.call(session.id, request.callId);
-  if (call === null || call.state !== 'open' || engine.pendingEnds.has(call.invocation)) {
-    throw new TakebackError(
-      'ERR_UNKNOWN_CALL',
-      `the session has no open call ${JSON.stringify(request.callId)}. Begin it first.`,
-    );
-  }
-  const end = endOf(call, request);
+  const asked = openCall(engine, session, request.callId).then((call) => ({ call, end: endOf(call, request) }));
+  // Its fault is told below; nobody waits for it yet.
+  asked.catch(() => undefined);
   try {
     const observed = await observe(engine, {
       kind: 'end',
       signal: request.signal,
       durable: false,
-      effects: () => ({ endCalls: [end] }),
+      askedAt: request.askedAt,
+      beside: async () => void (await asked),
+      effects: async () => ({ endCalls: [(await asked).end] }),
     });
-    return { call, observed };
+    return { call: (await asked).call, observed };
   } catch (error) {
-    engine.pendingEnds.set(call.invocation, end);
+    const { end } = await asked;
+    engine.pendingEnds.set(end.invocation, end);
     throw error;
   } finally {
+    const found = await asked.catch(() => null);
     // After the look: a call of another root that begins before it shares this window.
-    await engine.openCalls.end(call.invocation, engine.layout.root);
+    if (found !== null) await engine.openCalls.end(found.call.invocation, engine.layout.root);
   }
+}
+
+async function openCall(
+  { timeline, pendingEnds }: Engine,
+  session: SessionRecord,
+  callId: string,
+): Promise<CallRecord> {
+  const call = await timeline.call(session.id, callId);
+  if (call === null || call.state !== 'open' || pendingEnds.has(call.invocation)) {
+    throw new TakebackError(
+      'ERR_UNKNOWN_CALL',
+      `the session has no open call ${JSON.stringify(callId)}. Begin it first.`,
+    );
+  }
+  return call;
 }
 
 /** Ends a call, tells listeners, and answers what it changed. */

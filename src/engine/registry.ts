@@ -17,7 +17,7 @@ const keyOf = new WeakMap<Engine, string>();
 /** Engines that are closing: an open of the same root waits for them. */
 const closing = new Map<string, Promise<void>>();
 
-/** Opens, or joins what is open. The first open's limits, retention and durability hold for all handles. */
+/** Opens, or joins what is open. The first open's limits, retention and durability hold for all handles, any open's watch too. */
 export async function acquireEngine(request: OpenEngine): Promise<Engine> {
   const key = `${request.root}\0${resolve(request.dataDir)}`;
   await closing.get(key);
@@ -32,6 +32,7 @@ export async function acquireEngine(request: OpenEngine): Promise<Engine> {
         `this workspace is open in this process with the ${engine.backend.kind} backend; close it before you open it with ${request.backend}`,
       );
     }
+    if (request.watch === true) await engine.watch();
     return engine;
   }
   const entry: Shared = { engine: openEngine(request), handles: 1 };

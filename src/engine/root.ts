@@ -20,6 +20,8 @@ export interface Layout {
   /** This workspace's own folder in the data directory. */
   readonly home: string;
   readonly segments: string;
+  /** Packs that files are borrowed from; may be missing. */
+  readonly borrowed: string;
   readonly journal: string;
   readonly trash: string;
   readonly scratch: string;
@@ -91,9 +93,13 @@ export function identityOf(root: string): RootIdentity | null {
   }
 }
 
-/** A birth time of 0 says nothing; an inode number alone may have been given to a new folder. */
+/**
+ * An inode number alone may have been given to a new folder: its birth time tells. Only where that is unknown (0) the device
+ * counts, for one disk gets another number at a boot, and btrfs at a mount.
+ */
 export function sameRoot(a: RootIdentity, b: RootIdentity): boolean {
-  return a.dev === b.dev && a.ino === b.ino && (a.birthNs === b.birthNs || a.birthNs === 0n || b.birthNs === 0n);
+  const born = a.birthNs !== 0n && b.birthNs !== 0n;
+  return a.ino === b.ino && (born ? a.birthNs === b.birthNs : a.dev === b.dev);
 }
 
 /** File systems on which other machines may write. From the kernel's magic numbers, statfs(2). */
@@ -123,6 +129,7 @@ export async function layOut(root: string, dataDir: string): Promise<Layout> {
       dataDir: real,
       home,
       segments: join(home, 'segments'),
+      borrowed: join(home, 'borrowed'),
       journal: join(home, 'journal'),
       trash: join(home, 'trash'),
       scratch: join(home, 'scratch'),

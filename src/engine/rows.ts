@@ -9,14 +9,16 @@ export interface Range {
   readonly toSeq?: number;
   /** These paths only (exact). */
   readonly paths?: readonly RelPath[];
+  /** The first so many rows only. Not with `paths`. */
+  readonly limit?: number;
 }
 
 export async function attributionInput(engine: Engine, session: number, range: Range): Promise<AttributionInput> {
   const { timeline } = engine;
-  const { afterSeq, toSeq } = range;
+  const { afterSeq, toSeq, paths, limit } = range;
   const [lineage, rows, calls, observations, operations, taken] = await Promise.all([
     timeline.lineage(session),
-    timeline.rows(afterSeq, toSeq, range.paths),
+    limit === undefined ? timeline.rows(afterSeq, toSeq, paths) : timeline.firstRows(afterSeq, toSeq, limit),
     timeline.callsBetween(afterSeq, toSeq),
     timeline.observations(afterSeq, toSeq),
     timeline.operationsAfter(afterSeq),

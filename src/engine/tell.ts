@@ -33,15 +33,18 @@ export function tellEnd(engine: Engine, session: SessionRecord, call: CallRecord
   });
 }
 
-/** What an operation wrote; nothing where it wrote nothing. */
-export function tellOperation(engine: Engine, session: SessionRecord, receipt: Receipt): Promise<void> {
+/** What an operation wrote. `seq`: its observation; null where it wrote nothing, and there is nothing to tell. */
+export function tellOperation(
+  engine: Engine,
+  session: SessionRecord,
+  { receipt, seq }: { receipt: Receipt; seq: number | null },
+): Promise<void> {
   return telling(engine, async () => {
-    const operation = await engine.timeline.operation(receipt.operationId);
-    if (operation === null) return;
-    engine.events.markTold(session, operation.seq);
+    if (seq === null) return;
+    engine.events.markTold(session, seq);
     if (!engine.events.listens) return;
-    const rows = await engine.timeline.rows(operation.seq - 1, operation.seq);
-    await emit(engine, rows, { origin: { ...originOf(session), operationId: operation.id }, sole: new Map() });
+    const rows = await engine.timeline.rows(seq - 1, seq);
+    await emit(engine, rows, { origin: { ...originOf(session), operationId: receipt.operationId }, sole: new Map() });
   });
 }
 

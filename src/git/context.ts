@@ -37,7 +37,8 @@ function branchOf(repository: Repository | null): string | null {
   return head?.startsWith('ref: refs/heads/') === true ? head.slice('ref: refs/heads/'.length) : null;
 }
 
-function readConfig(repository: Repository | null, files: readonly string[], home: string): ConfigEntry[] {
+/** What git's config says of a repository, or of none, in the order in which it counts. */
+export function readConfig(repository: Repository | null, files: readonly string[], home: string): ConfigEntry[] {
   const context: ConfigContext = { home, gitDir: repository?.gitDir ?? null, branch: branchOf(repository) };
   const entries = files.flatMap((file) => readConfigFile(file, context));
   if (repository === null) return entries;
@@ -65,6 +66,14 @@ function isOutOfReach(file: string | null): boolean {
   }
 }
 
+/** The user's home, the folder of git's files in it, and the config files of system and user. */
+export function userFiles(options: RuleSourcesOptions = {}): { home: string; xdg: string; files: string[] } {
+  const home = options.home ?? homedir();
+  const xdgHome = options.xdg ?? process.env.XDG_CONFIG_HOME ?? '';
+  const xdg = join(xdgHome === '' ? join(home, '.config') : xdgHome, 'git');
+  return { home, xdg, files: [options.system ?? '/etc/gitconfig', join(xdg, 'config'), join(home, '.gitconfig')] };
+}
+
 /**
  * Where ignore rules come from for a root: its repository (none for a bare or broken one), the user's global excludes,
  * `core.ignoreCase`, and the caller's own lines.
@@ -72,10 +81,7 @@ function isOutOfReach(file: string | null): boolean {
  * @param root absolute real path
  */
 export async function ruleSources(root: string, options: RuleSourcesOptions = {}): Promise<RuleSources> {
-  const home = options.home ?? homedir();
-  const xdgHome = options.xdg ?? process.env.XDG_CONFIG_HOME ?? '';
-  const xdg = join(xdgHome === '' ? join(home, '.config') : xdgHome, 'git');
-  const files = [options.system ?? '/etc/gitconfig', join(xdg, 'config'), join(home, '.gitconfig')];
+  const { home, xdg, files } = userFiles(options);
   const found = findRepository(root);
   const config = readConfig(found, files, home);
   const repo = found === null || isBare(found, config) ? null : found;

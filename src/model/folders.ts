@@ -12,7 +12,6 @@ import type { RelPath, Version } from '../types.ts';
 import type { PathFacts } from './facts.ts';
 import type { Decision } from './guard.ts';
 import type { Run } from './types.ts';
-import { foldersAbove } from './version.ts';
 
 /** An entry on its way to being final. */
 export interface Draft {
@@ -48,8 +47,7 @@ export function foldersOf(drafts: Drafts, test: (draft: Draft) => boolean): Set<
   const out = new Set<RelPath>();
   for (const draft of drafts.values()) {
     if (!test(draft)) continue;
-    for (const folder of foldersAbove(draft.facts.path)) {
-      if (out.has(folder)) break;
+    for (let folder = parentOf(draft.facts.path); folder !== '' && !out.has(folder); folder = parentOf(folder)) {
       out.add(folder);
     }
   }

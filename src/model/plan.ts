@@ -8,8 +8,8 @@
 import type { ApplyEntry, Peek } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
 import { comparePaths, isWithin, parentOf } from '../rel-path.ts';
-import { ABSENT, type PlanEntry, type RelPath, type Row, type UncoveredPath } from '../types.ts';
-import { Writer, writeVersion } from '../wire.ts';
+import { ABSENT, type PlanEntry, type RelPath, type Row, type UncoveredPath, type Version } from '../types.ts';
+import { hexOfVersion } from '../wire.ts';
 import { factsByPath, type PathFacts } from './facts.ts';
 import { type Draft, type Drafts, foldersOf, isWrite, settleFolders } from './folders.ts';
 import { decide, type GuardOptions, wantsMerge } from './guard.ts';
@@ -18,9 +18,17 @@ import type { MergeNeed, ModelEntry, ModelPlan, RedoInput, RestoreInput, Run } f
 import { describeChange, hashText } from './version.ts';
 
 /** The paths that a plan of these rows must know on disk: owed ones, named ones, and the folders above them. */
-export function peekPaths(input: Pick<RestoreInput, 'rows' | 'window' | 'paths'>): RelPath[] {
-  const owed = [...factsByPath(input.rows, input.window).keys()].filter((path) => isNamed(path, input.paths));
+export function peekPaths(input: Pick<RestoreInput, 'rows' | 'window' | 'facts' | 'paths'>): RelPath[] {
+  const owed = [...factsOf(input).keys()].filter((path) => isNamed(path, input.paths));
   return withFolders([...owed, ...(input.paths ?? [])]);
+}
+
+function factsOf({
+  facts,
+  rows,
+  window,
+}: Pick<RestoreInput, 'rows' | 'window' | 'facts'>): ReadonlyMap<RelPath, PathFacts> {
+  return facts ?? factsByPath(rows, window);
 }
 
 /** The same for a redo. */
@@ -41,7 +49,7 @@ function withFolders(paths: readonly RelPath[]): RelPath[] {
  * @throws {TakebackError} `ERR_INTERNAL` where `disk` lacks an owed path
  */
 export function planRestore(input: RestoreInput): ModelPlan {
-  const facts = factsByPath(input.rows, input.window);
+  const facts = factsOf(input);
   const drafts = new Map<RelPath, Draft>();
   for (const [path, fact] of facts) {
     if (isNamed(path, input.paths)) drafts.set(path, draftOf(fact, input.disk, input));
@@ -58,7 +66,7 @@ export function planRestore(input: RestoreInput): ModelPlan {
 export function mergeNeeds(input: RestoreInput): MergeNeed[] {
   const asked = input.onConflict === 'merge' || input.keepLater === true;
   if (!asked && !input.rows.some((row) => row.standing)) return [];
-  const facts = [...factsByPath(input.rows, input.window).values()].filter(({ path }) => isNamed(path, input.paths));
+  const facts = [...factsOf(input).values()].filter(({ path }) => isNamed(path, input.paths));
   return needsOf(facts, input.disk, input);
 }
 
@@ -295,17 +303,18 @@ export function applyEntries(plan: ModelPlan): ApplyEntry[] {
 
 /**
  * The bytes whose hash is the plan's token: entries with the versions that they saw. Equal where the same thing would
- * be done to the same files, whatever other rows there are.
+ * be done to the same files, whatever other rows there are. Of texts, which no NUL is in, so that they can't run together;
+ * in UTF-16, which tells names that aren't UTF-8 apart.
  */
 export function tokenBytes(plan: ModelPlan): Uint8Array {
-  const writer = new Writer().u32(plan.entries.length);
-  for (const entry of plan.entries) {
-    writer
-      .name(entry.path)
-      .name(entry.action)
-      .name(entry.reason ?? '')
-      .name(entry.overrides ?? '');
-    for (const version of [entry.expect, entry.last, entry.target]) writeVersion(writer, version);
+  const texts: string[] = [];
+  for (const { path, action, reason = '', overrides = '', expect, last, target } of plan.entries) {
+    texts.push(path, action, reason, overrides, tokenOf(expect), tokenOf(last), tokenOf(target));
   }
-  return writer.done();
+  return Buffer.from(texts.join('\0'), 'utf16le');
+}
+
+function tokenOf(version: Version): string {
+  if (version.kind === 'file') return `file ${version.mode} ${version.size} ${version.content}`;
+  return hexOfVersion(version);
 }

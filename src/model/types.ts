@@ -23,6 +23,7 @@ import type {
   Row,
   Version,
 } from '../types.ts';
+import type { PathFacts } from './facts.ts';
 
 // ---- attribution.ts --------------------------------------------------------------------------------------------
 
@@ -108,6 +109,8 @@ export interface RestoreInput extends Conflicts {
   readonly rows: readonly AttributedRow[];
   /** Only the turn in this window is to be taken back. */
   readonly window?: Window;
+  /** `factsByPath` of both, where the caller has it already. */
+  readonly facts?: ReadonlyMap<RelPath, PathFacts>;
   /** What `tree.peek(peekPaths(…))` answered. */
   readonly disk: ReadonlyMap<RelPath, Peek>;
   /** Only these paths and what lies below them. */

@@ -6,8 +6,8 @@
  */
 import type { SqlStatement, SqlValue } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
-import type { Change, Version } from '../types.ts';
-import { encodeVersion } from '../wire.ts';
+import type { Change } from '../types.ts';
+import { hexOfVersion } from '../wire.ts';
 import {
   BOUNDARY_COLUMNS,
   CALL_COLUMNS,
@@ -74,9 +74,6 @@ const ROWS_PER_TEXT = 20_000;
 
 /** As JSON of hex, which one binding carries: 10,000 rows of five bound values took twice as long to reach SQLite. */
 function rowsStatement(seq: number, changes: readonly Change[]): SqlStatement {
-  const absent = encodeVersion({ kind: 'absent' }).toString('hex');
-  const hex = (version: Version): string =>
-    version.kind === 'absent' ? absent : encodeVersion(version).toString('hex');
   const texts: [number, string][] = [];
   for (let at = 0; at < changes.length; at += ROWS_PER_TEXT) {
     const some = changes.slice(at, at + ROWS_PER_TEXT);
@@ -85,8 +82,8 @@ function rowsStatement(seq: number, changes: readonly Change[]): SqlStatement {
       JSON.stringify(
         some.map((c) => [
           fromPath(c.path).toString('hex'),
-          hex(c.before),
-          hex(c.after),
+          hexOfVersion(c.before),
+          hexOfVersion(c.after),
           c.flags,
           c.movedFrom === undefined ? null : fromPath(c.movedFrom).toString('hex'),
         ]),
@@ -131,7 +128,7 @@ function turnKeys(turns: Turns): SqlValue[][] {
   return turns.map((turn) => [turn.session, fromString(turn.boundaryId)]);
 }
 
-function turnStatements({ discard, clearUndone, clearRedo }: Append): SqlStatement[] {
+function turnStatements({ discard, clearUndone }: Append): SqlStatement[] {
   const out: SqlStatement[] = [];
   if (discard?.length) {
     out.push({
@@ -144,9 +141,6 @@ function turnStatements({ discard, clearUndone, clearRedo }: Append): SqlStateme
       sql: 'UPDATE boundaries SET undone_by = NULL WHERE session = ? AND id = ?',
       many: turnKeys(clearUndone),
     });
-  }
-  if (clearRedo !== undefined) {
-    out.push({ sql: 'UPDATE operations SET redoable = 0 WHERE session = ? AND redoable = 1', params: [clearRedo] });
   }
   return out;
 }
@@ -222,7 +216,7 @@ function operationStatements(batch: Append, seq: number): SqlStatement[] {
   const out: SqlStatement[] = [
     sessionGuard(session),
     {
-      sql: `INSERT INTO operations (${OPERATION_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, 1)`,
+      sql: `INSERT INTO operations (${OPERATION_COLUMNS}, redoable) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, 1)`,
       params: [
         ...[id, session, operation.kind, fromString(operation.boundaryId), operation.boundarySeq, seq],
         ...[operation.createdAt, operation.onConflict, JSON.stringify(operation.receipt), takesBack],

@@ -13,7 +13,7 @@ import type { SqlDriver, SqlRow, SqlValue } from '../backend/backend.ts';
 import { currentOwner, ownerGone } from '../process-owner.ts';
 import { comparePaths, decodeName, encodeName } from '../rel-path.ts';
 import { bytes, fromString, toInt, toText } from './records.ts';
-import { type DatabaseOpener, newerStore, setJournalMode } from './store.ts';
+import { boundLog, type DatabaseOpener, newerStore, setJournalMode } from './store.ts';
 import { storedUserVersion } from './store-version.ts';
 import type { CallOwner } from './timeline.ts';
 
@@ -60,14 +60,18 @@ export interface OpenCalls {
   overlapping(root: string, sinceMs: number): Promise<string[]>;
   /** Ends the calls whose owner is gone, as of now; answers how many. */
   prune(): Promise<number>;
+  /** As of `Timeline`. */
+  boundLog(): Promise<void>;
   close(): Promise<void>;
 }
 
 class SqliteOpenCalls implements OpenCalls {
   readonly #driver: SqlDriver;
+  readonly #file: string;
 
-  constructor(driver: SqlDriver) {
+  constructor(driver: SqlDriver, file: string) {
     this.#driver = driver;
+    this.#file = file;
   }
 
   async begin({ root, sessionKey, invocation, owner }: OpenCall): Promise<void> {
@@ -131,6 +135,10 @@ class SqliteOpenCalls implements OpenCalls {
     return gone.length;
   }
 
+  boundLog(): Promise<void> {
+    return boundLog(this.#driver, this.#file);
+  }
+
   close(): Promise<void> {
     return this.#driver.close();
   }
@@ -187,7 +195,7 @@ export async function openOpenCalls(
     await setJournalMode(driver, options.networkFileSystem ? 'truncate' : 'wal');
     // With a log, NORMAL syncs at checkpoints only, and never tears.
     await driver.exec(`PRAGMA synchronous = ${options.networkFileSystem ? 'FULL' : 'NORMAL'}`);
-    return new SqliteOpenCalls(driver);
+    return new SqliteOpenCalls(driver, file);
   } catch (error) {
     await driver.close();
     throw error;

@@ -119,6 +119,11 @@ export class TimelineQueries {
     return found.map(toRow);
   }
 
+  firstRows(afterSeq: number, toSeq: number = NO_END, limit: number): Promise<Row[]> {
+    const sql = `SELECT ${ROW_COLUMNS} FROM rows WHERE seq > ? AND seq <= ? ORDER BY seq, path LIMIT ?`;
+    return this.#all(toRow, sql, [afterSeq, toSeq, limit]);
+  }
+
   /** `+path`: without it SQLite would read the whole index in path order to save itself a sort. */
   firstRowsAfter(seq: number): Promise<Row[]> {
     const sql =

@@ -166,23 +166,10 @@ export function toCall(row: SqlRow): CallRecord {
 }
 
 export const OPERATION_COLUMNS = `id, session, kind, boundary_id, boundary_seq, seq, created_at, on_conflict,
-  receipt, takes_back, redone_by, redoable`;
+  receipt, takes_back, redone_by`;
 
 export function toOperation(row: SqlRow): OperationRecord {
-  const [
-    id,
-    session,
-    kind,
-    boundaryId,
-    boundarySeq,
-    seq,
-    createdAt,
-    onConflict,
-    receipt,
-    takesBack,
-    redoneBy,
-    redoable,
-  ] = row;
+  const [id, session, kind, boundaryId, boundarySeq, seq, createdAt, onConflict, receipt, takesBack, redoneBy] = row;
   return {
     id: toText(id),
     session: toInt(session),
@@ -195,7 +182,6 @@ export function toOperation(row: SqlRow): OperationRecord {
     receipt: toReceipt(toText(receipt)),
     takesBack: optionalText(takesBack),
     redoneBy: optionalText(redoneBy),
-    redoable: toInt(redoable) === 1,
   };
 }
 

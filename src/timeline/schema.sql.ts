@@ -3,6 +3,7 @@
  *
  * A migration is never edited once it was released: a change is a new one at the end. Paths are BLOBs, so that their
  * order is byte order; versions are blobs of the wire codec; `ANY` columns hold a string of the host (see `records.ts`).
+ * `operations.redoable` is 1 everywhere: nothing asks for it.
  * `state` has one row: the head, so that it costs one look. `guard` never has a row: an append inserts into it where
  * a condition of its own failed, and the named constraint rolls the transaction back and says which.
  */

@@ -27,7 +27,7 @@ import {
 } from './maintenance.ts';
 import { TimelineQueries, toHead } from './queries.ts';
 import { fromOptional, fromString, SESSION_COLUMNS, toInt, toSession } from './records.ts';
-import { type DatabaseOpener, type OpenedStore, openStore } from './store.ts';
+import { boundLog, type DatabaseOpener, type OpenedStore, openStore } from './store.ts';
 import type {
   Append,
   Fold,
@@ -177,6 +177,11 @@ class SqliteTimeline extends TimelineQueries implements Timeline {
     );
     const bytes = (await Promise.all(sizes)).reduce((a, b) => a + b);
     return { observations, rows, sessions, boundaries, calls, operations, bytes };
+  }
+
+  async boundLog(): Promise<void> {
+    await this.#tail;
+    await boundLog(this.driver, join(this.#options.dir, 'timeline.db'));
   }
 
   close(): Promise<void> {

@@ -6,6 +6,7 @@
  * the other finds the store made: all of a creation is one transaction, begun IMMEDIATE.
  */
 import { randomBytes } from 'node:crypto';
+import { statSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Backend, SqlDriver } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
@@ -54,9 +55,10 @@ export async function openStore(
   try {
     const version = await schemaVersion(driver, file);
     if (version < SCHEMA_VERSION) await migrate(driver, file, options.root);
-    await checkTables(driver, file);
+    // Asked together: each answer that is waited for by itself costs a change of threads.
+    const [identity] = await Promise.all([readIdentity(driver, file), checkTables(driver, file)]);
     await setPragmas(driver, options.networkFileSystem);
-    return { driver, ...(await readIdentity(driver, file)) };
+    return { driver, ...identity };
   } catch (error) {
     await driver.close();
     if (!(error instanceof TakebackError) || error.code !== 'ERR_STORE_CORRUPT' || error.message.startsWith(file))
@@ -124,9 +126,8 @@ async function readIdentity(driver: SqlDriver, file: string): Promise<{ storeId:
 }
 
 async function checkTables(driver: SqlDriver, file: string): Promise<void> {
-  const found = new Set(
-    (await driver.query(`SELECT name FROM sqlite_schema WHERE type = 'table'`)).map(([name]) => name),
-  );
+  const tables = await driver.query(`SELECT name FROM sqlite_schema WHERE type = 'table'`);
+  const found = new Set(tables.map(([name]) => name));
   const missing = TABLES.filter((table) => !found.has(table));
   if (missing.length > 0) throw corruptStore(file, `the tables ${missing.join(', ')} are missing`);
   const [row] = await driver.query('SELECT count(*) FROM state');
@@ -135,10 +136,10 @@ async function checkTables(driver: SqlDriver, file: string): Promise<void> {
 
 /** A write-ahead log needs shared memory, which a network file system does not give. */
 async function setPragmas(driver: SqlDriver, networkFileSystem: boolean): Promise<void> {
-  await setJournalMode(driver, networkFileSystem ? 'truncate' : 'wal');
-  await driver.exec(
-    `PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = ${LOG_LIMIT_BYTES}`,
-  );
+  await Promise.all([
+    setJournalMode(driver, networkFileSystem ? 'truncate' : 'wal'),
+    driver.exec(`PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = ${LOG_LIMIT_BYTES}`),
+  ]);
 }
 
 export async function setJournalMode(driver: SqlDriver, wanted: 'wal' | 'truncate'): Promise<void> {
@@ -156,4 +157,20 @@ export async function setJournalMode(driver: SqlDriver, wanted: 'wal' | 'truncat
       await sleep(pause);
     }
   }
+}
+
+/** A log of this many bytes is moved into its database by {@link boundLog}: two syncs every dozen hooks. */
+const LONG_LOG_BYTES = 512 << 10;
+
+/**
+ * Moves a log that has grown long into its database, and empties it. For a process that ends without closing: the next
+ * one to open alone reads the whole log again, and it would grow without end, since what was moved of it is forgotten with
+ * its last connection. Where another connection reads it, it stays for a later one. The connection doesn't wait for locks
+ * afterwards.
+ */
+export async function boundLog(driver: SqlDriver, file: string): Promise<void> {
+  const log = statSync(`${file}-wal`, { throwIfNoEntry: false });
+  if (log === undefined || log.size < LONG_LOG_BYTES) return;
+  await driver.exec('PRAGMA busy_timeout = 0');
+  await driver.query('PRAGMA wal_checkpoint(TRUNCATE)');
 }

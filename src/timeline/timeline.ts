@@ -120,8 +120,6 @@ export interface OperationRecord {
   readonly takesBack: RandomId | null;
   /** The redo or unrevert that took this one back. */
   readonly redoneBy: RandomId | null;
-  /** False once the session's next capture or own change cleared redo. */
-  readonly redoable: boolean;
 }
 
 /**
@@ -181,7 +179,7 @@ export interface Append {
     /** Replaces the declared paths where given. */
     readonly paths?: readonly RelPath[];
   }[];
-  readonly operation?: Omit<OperationRecord, 'seq' | 'redoneBy' | 'redoable'>;
+  readonly operation?: Omit<OperationRecord, 'seq' | 'redoneBy'>;
   readonly taken?: readonly Omit<TakenRecord, 'returnedBy' | 'operation'>[];
   /** Of `takesBack`: these paths go back to being owed. */
   readonly returned?: readonly RelPath[];
@@ -189,8 +187,6 @@ export interface Append {
   readonly markUndone?: readonly { readonly session: number; readonly boundaryId: string }[];
   /** Turns whose undo mark goes: a new own change in them, or a redo. */
   readonly clearUndone?: readonly { readonly session: number; readonly boundaryId: string }[];
-  /** The session's redo stack is cleared. */
-  readonly clearRedo?: number;
   /** Boundaries that become `discarded`. */
   readonly discard?: readonly { readonly session: number; readonly boundaryId: string }[];
   /** Commit durably (survives power loss once the promise resolves); else at the next durable commit. */
@@ -235,6 +231,8 @@ export interface Timeline {
   observations(afterSeq: number, toSeq?: number): Promise<ObservationRecord[]>;
   /** Rows with afterSeq < seq ≤ toSeq, ordered by seq and path bytes; `paths`: these only (exact). */
   rows(afterSeq: number, toSeq?: number, paths?: readonly RelPath[]): Promise<Row[]>;
+  /** The first `limit` of these. */
+  firstRows(afterSeq: number, toSeq: number | undefined, limit: number): Promise<Row[]>;
   /** For each path that has a row after seq: the first such row. Ordered by path bytes. */
   firstRowsAfter(seq: number): Promise<Row[]>;
 
@@ -297,6 +295,8 @@ export interface Timeline {
   verify(): Promise<{ checked: number; problems: { kind: string; path?: RelPath; detail: string }[] }>;
   stats(): Promise<TimelineStats>;
   sqliteVersion(): Promise<string>;
+  /** For a process that will end without {@link close}, as its last call: keeps the log from growing without end. */
+  boundLog(): Promise<void>;
   close(): Promise<void>;
 }
 

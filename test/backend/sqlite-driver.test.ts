@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { SqlDriver } from '../../src/backend/backend.ts';
+import { openBackend } from '../../src/backend/open.ts';
 import { openPortableDatabase } from '../../src/backend/portable/sqlite.ts';
+import { describeBackends } from '../kit/backends.ts';
 
 let dir: string;
 let open: SqlDriver[];
@@ -222,3 +224,22 @@ function lockScript(file: string): string {
 function exitCode(child: ReturnType<typeof spawn>): Promise<number | null> {
   return new Promise((resolve) => child.once('exit', resolve));
 }
+
+describeBackends('SQLite drivers: faults', (kind) => {
+  test('a fault of SQLite names the file', async () => {
+    const file = join(dir, 'none.db');
+    writeFileSync(file, 'no database at all, and longer than the header of one '.repeat(20));
+    const { backend } = await openBackend(kind);
+    try {
+      const db = await backend.openDatabase({ file });
+      open.push(db);
+      await expect(db.query('SELECT * FROM t')).rejects.toMatchObject({
+        code: 'ERR_STORE_CORRUPT',
+        message: expect.stringContaining(`${file}: SQLite: `),
+      });
+    } finally {
+      await Promise.all(open.splice(0).map((driver) => driver.close()));
+      await backend.close();
+    }
+  });
+});

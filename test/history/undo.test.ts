@@ -24,6 +24,39 @@ describeBackends('undo and redo', (backend) => {
     expect(files(story, 'a', 'b', 'c')).toEqual(['1', null, 'new']);
   });
 
+  test('undo finds the one change of the session among many of the user’s in the turn', async () => {
+    await using story = await Story.begin(backend, 'printf 0 >z');
+    await story.cp('m1');
+    for (let i = 0; i < 100; i++) story.space.write(`user-${i}`, 'mine');
+    await story.t('printf 1 >z');
+    expect(await undo(story)).toBe('Undid the last turn. Files restored: 1.');
+    expect(files(story, 'z', 'user-0', 'user-99')).toEqual(['0', 'mine', 'mine']);
+    expect(await undo(story)).toBe('Nothing to undo.');
+  });
+
+  test('a turn of which the session owes nothing, though the user changed many files in it, is passed over', async () => {
+    await using story = await Story.begin(backend, 'printf 0 >z');
+    await story.cp('m1');
+    await story.t('printf 1 >z');
+    await story.cp('m2');
+    for (let i = 0; i < 100; i++) story.space.write(`user-${i}`, 'mine');
+    await story.t('true');
+    expect(await undo(story)).toBe('Undid the last turn. Files restored: 1.');
+    expect(files(story, 'z', 'user-0', 'user-99')).toEqual(['0', 'mine', 'mine']);
+  });
+
+  test('lines are left out of a timeline that is asked for without them; files are counted', async () => {
+    await using story = await Story.begin(backend, 'echo 0 >a');
+    await story.cp('m1');
+    await story.t('echo 1 >a; echo new >b');
+    const counts = { created: 1, modified: 1, deleted: 0 };
+    const counted = async (options: { lines?: boolean }) =>
+      got(await story.session().timeline(options)).items.flatMap((item) => ('files' in item ? [item.files] : []));
+    expect(await counted({ lines: false })).toEqual([counts, counts]);
+    const lines = { ...counts, linesAdded: 2, linesDeleted: 1 };
+    expect(await counted({})).toEqual([lines, lines]);
+  });
+
   test('undo puts back edits of file tools and changes of shell commands', async () => {
     await using story = await Story.begin(backend, 'printf 0 >tool; printf 0 >shell');
     const session = story.session();

@@ -38,6 +38,8 @@ export async function runRecipe(
     packages?: readonly string[];
     /** Files beside the recipe, by name. */
     files?: Readonly<Record<string, string>>;
+    /** Packages that are installed elsewhere, by name: their folders. */
+    linked?: Readonly<Record<string, string>>;
     /** Packages that can't be installed here, by name: the code of a module that stands for each. */
     stubs?: Readonly<Record<string, string>>;
     env?: Record<string, string>;
@@ -49,10 +51,11 @@ export async function runRecipe(
   try {
     mkdirSync(join(project, 'node_modules'));
     symlinkSync(TOP, join(project, 'node_modules', 'takeback'));
-    for (const name of options.packages ?? []) {
+    const packages = (options.packages ?? []).map((name) => [name, join(TOP, 'node_modules', name)] as const);
+    for (const [name, folder] of [...packages, ...Object.entries(options.linked ?? {})]) {
       const link = join(project, 'node_modules', name);
       mkdirSync(dirname(link), { recursive: true });
-      symlinkSync(join(TOP, 'node_modules', name), link);
+      symlinkSync(folder, link);
     }
     for (const [name, text] of Object.entries(options.files ?? {})) writeFileSync(join(project, name), text);
     for (const [name, stub] of Object.entries(options.stubs ?? {})) {

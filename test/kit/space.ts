@@ -86,6 +86,7 @@ export class Space {
       dataDir: this.dataDir,
       backend,
       durability: 'fast',
+      ...(process.env.TAKEBACK_WATCH === '1' ? { watch: true } : {}),
       ...options,
     });
     if (!workspace.available) throw new Error(`not available: ${workspace.reason}: ${workspace.detail}`);

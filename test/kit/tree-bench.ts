@@ -80,6 +80,7 @@ export class TreeBench {
       scratchDir: join(home, 'scratch'),
       ...given,
     });
+    if (process.env.TAKEBACK_WATCH === '1') await tree.watch();
     return new TreeBench(options, { space, backend, segments, tree, home });
   }
 

@@ -198,7 +198,6 @@ export function operation(fields: Partial<OperationRecord>): OperationRecord {
     receipt: emptyReceipt,
     takesBack: null,
     redoneBy: null,
-    redoable: true,
     ...fields,
   };
 }

@@ -18,20 +18,19 @@ const GROUP_OBJ: u16 = 0x04;
 const MASK: u16 = 0x10;
 const OTHER: u16 = 0x20;
 
-/// Copies what can be copied. False: owner or group could not.
-pub fn copy_owner(temp: BorrowedFd<'_>, old: &Stat) -> Sys<bool> {
-    let now = rustix::fs::fstat(temp)?;
+/// Copies what can be copied to a temp that was just made. False: owner or group could not.
+pub fn copy_owner((temp, now): (BorrowedFd<'_>, &Stat), old: &Stat) -> bool {
     let uid = (now.st_uid != old.st_uid).then(|| Uid::from_raw(old.st_uid));
     let gid = (now.st_gid != old.st_gid).then(|| Gid::from_raw(old.st_gid));
     if uid.is_none() && gid.is_none() {
-        return Ok(true);
+        return true;
     }
     if rustix::fs::fchown(temp, uid, gid).is_ok() {
-        return Ok(true);
+        return true;
     }
     // A user may give a file to another of his groups, but to no other user.
     let group_only = gid.is_some() && rustix::fs::fchown(temp, None, gid).is_ok();
-    Ok(uid.is_none() && group_only)
+    uid.is_none() && group_only
 }
 
 /// Copies extended attributes and the access list. Those that the OS refuses are left out.

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::item::{ApplyEntry, Item, Stop, Swapped, judge};
 use super::keep::{check_removed, discard_temp, drop_temp, put_back_removed, remove, unmoved};
+use super::sightings::Seen;
 use crate::path::leaf::{self, Sys};
 use crate::path::look::{Look, Writer, look};
 use crate::path::{FileId, Parent, Root, names};
@@ -62,6 +63,8 @@ pub struct Context<'a> {
     pub store: &'a SegmentStore,
     pub trash: &'a Trash<'a>,
     pub ladder: &'a Ladder,
+    /// What the peek before saw; empty in recovery.
+    pub seen: Seen,
     pub work: &'a Work,
 }
 

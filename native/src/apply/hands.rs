@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::guard::{Context, Ladder};
+use super::sightings::{Seen, Sightings};
 use crate::error::Result;
 use crate::path::{Resolver, Root};
 use crate::probe::{self, Abilities};
@@ -24,6 +25,7 @@ pub struct Hands {
     pub store: Arc<SegmentStore>,
     pub max_file_bytes: u64,
     pub ladder: Ladder,
+    pub sightings: Sightings,
     scratch: PathBuf,
     abilities: OnceLock<Abilities>,
 }
@@ -39,6 +41,7 @@ impl Hands {
             store,
             max_file_bytes: options.max_file_bytes,
             ladder: Ladder::new(true),
+            sightings: Sightings::default(),
             scratch: options.scratch,
             abilities: OnceLock::new(),
         })
@@ -50,6 +53,7 @@ impl Hands {
             store: &self.store,
             trash,
             ladder: &self.ladder,
+            seen: Seen::default(),
             work,
         }
     }

@@ -1,6 +1,7 @@
 //! One entry on its way through an apply: what kind of act it is, what was done to it so far, what came of it.
 
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
@@ -187,6 +188,8 @@ pub struct Item {
     pub unmoved: Option<(Vec<u8>, StatKey)>,
     /// The folder in which the act began, held until the second look: put back is done there, wherever it was moved.
     pub parent: Option<Arc<Parent>>,
+    /// When the act was done: the second look comes no sooner than a pause after it.
+    pub acted: Option<Instant>,
     /// A folder that we made or loosened; its mode is still to be set.
     pub folder: Option<FileId>,
     pub notes: Vec<&'static str>,
@@ -222,6 +225,7 @@ impl Item {
             removed: None,
             unmoved: None,
             parent: None,
+            acted: None,
             folder: None,
             notes: Vec::new(),
             result: None,
@@ -234,6 +238,12 @@ impl Item {
 
     pub fn name(&self) -> &[u8] {
         names::split(&self.entry.path).1
+    }
+
+    /// What was there is out: to be looked at again, from the folder in which that was done.
+    pub fn await_second_look(&mut self, parent: &Arc<Parent>) {
+        self.parent = Some(parent.clone());
+        self.acted = Some(Instant::now());
     }
 
     pub fn open(&self) -> bool {

@@ -20,7 +20,11 @@ use crate::task::Work;
 use crate::trash::Trash;
 use crate::wire::{Id, Version};
 
+#[cfg(test)]
+mod attack;
 pub mod attributes;
+#[cfg(test)]
+mod cost;
 #[cfg(test)]
 mod folder_tests;
 pub mod folders;
@@ -31,6 +35,7 @@ pub mod keep;
 #[cfg(test)]
 pub mod kit;
 pub mod removals;
+pub mod sightings;
 #[cfg(test)]
 mod stress;
 pub mod temps;
@@ -64,7 +69,10 @@ pub fn apply(hands: &Hands, request: ApplyRequest, work: &Work) -> Result<Vec<Ou
     let journal = journal_of(hands, &request, &items);
     crate::trash::empty::record(&trash, &journal)?;
     let mut file = JournalFile::begin(&request.journal, &journal)?;
-    let context = hands.context(&trash, work);
+    let context = Context {
+        seen: hands.sightings.take(),
+        ..hands.context(&trash, work)
+    };
     if let Err(stop) = run(&context, &mut items, &mut file) {
         put_all_back(&context, &mut items, &stop);
         return Ok(outcomes(items));
@@ -76,8 +84,9 @@ pub fn apply(hands: &Hands, request: ApplyRequest, work: &Work) -> Result<Vec<Ou
         .iter()
         .map(|i| (i.index, i.result == Some(Ok(()))))
         .collect();
-    // Advisory: recovery goes by inode and hash, and what has no stat key is read again when the trash is emptied.
-    let _for_readers = file.settled(&settled);
+    // Spares looks only: without them `finish` looks for each temp, and what has no stat key is read again when the
+    // trash is emptied.
+    let _for_finish = file.settled(&settled);
     let done = items.iter_mut().filter(|i| i.result == Some(Ok(())));
     let unmoved: Vec<_> = done.filter_map(|i| i.unmoved.take()).collect();
     let _for_gc = crate::trash::empty::record_unmoved(&trash, &request.operation, &unmoved);
@@ -127,6 +136,7 @@ fn journal_of(hands: &Hands, request: &ApplyRequest, items: &[Item]) -> Journal 
         temp: item.temp.clone(),
         trash: item.trash.clone(),
         prepared: None,
+        done: false,
     });
     Journal {
         operation: request.operation,
@@ -243,7 +253,7 @@ fn act_on(context: &Context<'_>, parent: &Arc<Parent>, item: &mut Item) -> std::
                 keep::discard_temp(parent.dir.as_fd(), item);
             })?;
             guard::swap_in(context, parent, item)?;
-            item.parent = Some(parent.clone());
+            item.await_second_look(parent);
             Ok(())
         }
         _ => Ok(()),

@@ -5,9 +5,10 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::guard::{At, Context, check, check_folder, folder_stop, pause_since};
+use super::guard::{At, Context, check_folder, folder_stop, pause_since};
 use super::item::{Act, Item, LastFolder, Stop, in_chunks};
 use super::keep::{check_removed, put_back_removed, remove};
+use super::sightings::look_before;
 use crate::path::look::Look;
 use crate::path::{Parent, WalkError, leaf};
 use crate::wire::Version;
@@ -39,19 +40,17 @@ pub fn run(context: &Context<'_>, items: &mut [Item]) {
     }
 }
 
-/// After the pause, looks again at all that left its path in this chunk.
+/// Looks again at all that left its path in this chunk, each no sooner than a pause after it did.
 pub fn second_looks(chunk: &mut [Item], look: impl Fn(&mut Item, &Parent) -> Result<(), Stop>) {
-    let waiting = |item: &Item| item.open() && item.parent.is_some();
-    if chunk.iter().any(waiting) {
-        pause_since(Instant::now());
-    }
     for item in chunk.iter_mut() {
         let Some(parent) = item.parent.take() else {
             continue;
         };
-        if item.open()
-            && let Err(stop) = look(item, &parent)
-        {
+        if !item.open() {
+            continue;
+        }
+        pause_since(item.acted.unwrap_or_else(Instant::now));
+        if let Err(stop) = look(item, &parent) {
             item.stop(stop);
         }
     }
@@ -78,10 +77,10 @@ fn take_away(context: &Context<'_>, parent: &Arc<Parent>, item: &mut Item) -> Re
         dir: parent.dir.as_fd(),
         name: item.name(),
     };
-    let _seen: Look = check(at, &item.entry, context.store)?;
+    let _seen: Look = look_before(context, at, item)?;
     remove(context, parent, item)?;
-    item.parent = Some(parent.clone());
     let verdict = check_removed(context, item).and_then(|()| check_folder(context, parent, item));
+    item.await_second_look(parent);
     verdict.map_err(|stop| put_back_removed(context, parent, item, stop))
 }
 

@@ -1,5 +1,7 @@
 //! Six kinds of writers against replace, delete and recreate, at random moments: no byte of theirs is lost, and none
 //! leaves its path without being reported. The same harness on "check, then rename" loses bytes, so it bites.
+//!
+//! Works in TMPDIR, which `test/stress/guard.stress.ts` puts on one file system after another.
 
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
@@ -261,17 +263,22 @@ fn count(kit: &Kit, tally: &mut Tally, (tokens, writer): (&[String], Writer), (d
     }
 }
 
+/// An overlay's lease does not see who has the file mapped: then the bytes are kept, and found when the trash is emptied.
+fn sees_maps(kit: &Kit) -> bool {
+    const OVERLAYFS: i64 = 0x794c_7630;
+    rustix::fs::statfs(&kit.base).unwrap().f_type != OVERLAYFS
+}
+
 fn no_loss(task: Task, exchange: bool) {
     let kit = Kit::new();
     kit.hands.ladder.probed(exchange);
     for writer in WRITERS {
         let tally = cell(&kit, writer, task, true);
-        println!("{task:?} {writer:?} {tally:?}");
-        assert_eq!(
-            (tally.lost, tally.silent),
-            (0, 0),
-            "{task:?} against {writer:?}: {tally:?}"
-        );
+        println!("{task:?} {writer:?} {} rounds {tally:?}", rounds());
+        assert_eq!(tally.lost, 0, "{task:?} against {writer:?}: {tally:?}");
+        if writer != Writer::Mapped || sees_maps(&kit) {
+            assert_eq!(tally.silent, 0, "{task:?} against {writer:?}: {tally:?}");
+        }
     }
 }
 
@@ -302,6 +309,6 @@ fn check_then_rename_loses_bytes_in_the_same_harness() {
         .into_iter()
         .flat_map(|task| WRITERS.map(|writer| cell(&kit, writer, task, false).lost))
         .collect();
-    println!("check, then act: lost {lost:?}");
+    println!("check, then act: {} rounds, lost {lost:?}", rounds());
     assert!(lost.iter().sum::<usize>() > 0, "the harness must bite: {lost:?}");
 }

@@ -3,14 +3,16 @@
 //! Made exclusively with mode 0600; owner, attributes and mode follow on the descriptor, the mode last (a change of
 //! owner clears bits). A path that the guard refuses gets no temp.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
+use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::attributes;
 use super::guard::{At, Context, check, check_item, note_writer};
 use super::item::{Act, Item, Stop};
 use super::keep::discard_temp;
+use super::sightings::look_before;
 use crate::error::{Code, EngineError};
 use crate::path::look::{OpenFile, look};
 use crate::path::{FileId, Parent, leaf};
@@ -23,7 +25,7 @@ pub fn prepare(context: &Context<'_>, parent: &Parent, item: &mut Item, sync: bo
         dir,
         name: item.name(),
     };
-    let found = check_item(at, item, context.store)?;
+    let found = look_before(context, at, item)?;
     if item.act == Act::Replace && found.links() > 1 {
         item.note("hardlink-broken");
     }
@@ -78,7 +80,7 @@ fn write_file(
     for piece in pieces {
         leaf::write_all(fd.as_fd(), &piece.map_err(unread)?).map_err(stopped)?;
     }
-    copy_attributes(parent, item, &fd, mode);
+    copy_attributes(parent, item, (fd.as_fd(), &stat), mode);
     attributes::set_mode(fd.as_fd(), mode).map_err(stopped)?;
     if sync {
         rustix::fs::fsync(&fd).map_err(stopped)?;
@@ -86,16 +88,19 @@ fn write_file(
     Ok(())
 }
 
-fn copy_attributes(parent: &Parent, item: &mut Item, temp: &impl AsFd, mode: u32) {
+fn copy_attributes(parent: &Parent, item: &mut Item, temp: (BorrowedFd<'_>, &Stat), mode: u32) {
     let Some(seen) = item.seen.filter(|s| leaf::kind(s) == crate::wire::FileKind::File) else {
         return;
     };
-    if !attributes::copy_owner(temp.as_fd(), &seen).unwrap_or(false) {
+    if !attributes::copy_owner(temp, &seen) {
         item.note("owner-not-kept");
     }
+    let dir = parent.dir.as_fd();
     // Not readable, or gone: the guard judges that at the swap.
-    if let Ok((old, _)) = leaf::open_file(parent.dir.as_fd(), item.name()) {
-        attributes::copy_xattrs(temp.as_fd(), old.as_fd(), mode);
+    if leaf::may_have_xattrs(dir, item.name())
+        && let Ok((old, _)) = leaf::open_file(dir, item.name())
+    {
+        attributes::copy_xattrs(temp.0, old.as_fd(), mode);
     }
 }
 

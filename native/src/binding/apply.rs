@@ -37,10 +37,9 @@ pub fn open_hands<'env>(
 ) -> napi::Result<Object<'env>> {
     let store = segments.store();
     let options = options.to_vec();
-    task::start_alone(env, move || {
+    task::start_handle(env, "hands", move |queue| {
         let hands = Hands::open(store, read_options(&options)?)?;
         let hands = Arc::new(Mutex::new(Some(hands)));
-        let queue = Queue::new("hands")?;
         Ok(NativeHands { hands, queue })
     })
 }

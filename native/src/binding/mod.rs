@@ -5,13 +5,15 @@
 
 use napi_derive::napi;
 
+use crate::task;
+
 pub mod apply;
 pub mod segments;
 pub mod sql;
 pub mod tree;
 
 /// Number of the contract in docs/addon.md. It moves with every change that an older `native.ts` would not understand.
-pub const CONTRACT: u32 = 3;
+pub const CONTRACT: u32 = 4;
 
 #[napi(catch_unwind)]
 pub fn contract() -> u32 {
@@ -21,4 +23,10 @@ pub fn contract() -> u32 {
 #[napi(catch_unwind)]
 pub fn version() -> String {
     env!("CARGO_PKG_VERSION").to_string()
+}
+
+/// Ends the process where it stands. The caller has awaited all that was to be kept.
+#[napi(catch_unwind)]
+pub fn end_process(code: i32) {
+    task::end_process(code)
 }

@@ -52,7 +52,7 @@ fn hashes_of(bytes: &[u8]) -> Result<Vec<Hash>> {
 pub fn open_segments<'env>(env: &'env Env, dir: &[u8], seed: BigInt) -> napi::Result<Object<'env>> {
     let dir = path_of(dir);
     let (negative, seed, lossless) = seed.get_u64();
-    task::start_alone(env, move || {
+    task::start_handle(env, "segments", move |queue| {
         if negative || !lossless {
             return Err(EngineError::new(
                 Code::InvalidArgument,
@@ -60,10 +60,7 @@ pub fn open_segments<'env>(env: &'env Env, dir: &[u8], seed: BigInt) -> napi::Re
             ));
         }
         let store = Arc::new(SegmentStore::open(&dir, seed)?);
-        Ok(NativeSegments {
-            store,
-            queue: Queue::new("segments")?,
-        })
+        Ok(NativeSegments { store, queue })
     })
 }
 

@@ -21,11 +21,11 @@ pub struct NativeDatabase {
 #[napi(catch_unwind, ts_return_type = "Promise<unknown>")]
 pub fn open_database<'env>(env: &'env Env, file: &[u8], busy_timeout_ms: u32) -> napi::Result<Object<'env>> {
     let file = path_of(file);
-    task::start_alone(env, move || {
+    task::start_handle(env, "database", move |queue| {
         let database = Database::open(&file, Duration::from_millis(busy_timeout_ms.into()))?;
         Ok(NativeDatabase {
             database: Arc::new(Mutex::new(Some(database))),
-            queue: Queue::new("database")?,
+            queue,
         })
     })
 }

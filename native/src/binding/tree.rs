@@ -16,7 +16,7 @@ use crate::tree::{Options, Scanned, Tree};
 use crate::wire::{
     Position, Reader, Writer, decode_paths, decode_versions, encode_changes, encode_paths, encode_versions,
 };
-use crate::{ingest, segment::SegmentStore};
+use crate::{borrow, ingest, segment::SegmentStore};
 
 #[napi]
 pub struct NativeTree {
@@ -58,11 +58,11 @@ pub fn open_tree<'env>(
 ) -> napi::Result<Object<'env>> {
     let store: Arc<SegmentStore> = segments.store();
     let options = options_of(options);
-    task::start_alone(env, move || {
+    task::start_handle(env, "tree", move |queue| {
         let tree = Tree::open(options?, store)?;
         Ok(NativeTree {
             tree: Arc::new(Mutex::new(Some(tree))),
-            queue: Queue::new("tree")?,
+            queue,
         })
     })
 }
@@ -119,6 +119,17 @@ fn ingest_request(bytes: &[u8]) -> Result<ingest::Request> {
     if has(2) {
         request.first = read_paths(&mut reader)?;
     }
+    if has(8) {
+        request.borrow = Some(borrow::Sources {
+            top: path_of(&reader.name()?),
+            git_dir: path_of(&reader.name()?),
+            common_dir: path_of(&reader.name()?),
+            attributes: read_paths(&mut reader)?
+                .iter()
+                .map(|path| path_of(path))
+                .collect(),
+        });
+    }
     reader.end()?;
     Ok(request)
 }
@@ -142,6 +153,7 @@ fn ingested(result: &ingest::Ingested) -> Bytes {
         .u64(result.files_hashed)
         .u64(result.stored_files)
         .u64(result.stored_bytes)
+        .u64(result.borrowed)
         .u64(result.left);
     writer.problems(&result.problems);
     Bytes(writer.done())
@@ -219,6 +231,11 @@ impl NativeTree {
         let request = scan_request(options);
         let work = Work::new(token, progress)?;
         self.run(env, move |tree| Ok(scanned(&tree.scan(request?, &work)?)))
+    }
+
+    #[napi(catch_unwind, ts_return_type = "Promise<unknown>")]
+    pub fn watch<'env>(&self, env: &'env Env) -> napi::Result<Object<'env>> {
+        self.run(env, |tree| Ok(tree.watch().unwrap_or_default()))
     }
 
     #[napi(catch_unwind, ts_return_type = "Promise<unknown>")]

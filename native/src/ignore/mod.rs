@@ -10,4 +10,4 @@ pub mod tracked;
 
 pub use frame::{Frame, Match};
 pub use patterns::Patterns;
-pub use tracked::{GitDirs, GitKey, Repo, repository_at};
+pub use tracked::{GitDirs, GitKey, Repo, object_format, repository_at};

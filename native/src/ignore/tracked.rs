@@ -93,10 +93,7 @@ impl Repo {
 
 fn read_index(dirs: &GitDirs) -> Result<gix_index::File, String> {
     let path = dirs.git.join("index");
-    let kind = match fs::read(dirs.common.join("config")) {
-        Ok(config) if names_sha256(&config) => gix_hash::Kind::Sha256,
-        _ => gix_hash::Kind::Sha1,
-    };
+    let kind = object_format(&dirs.common);
     let options = gix_index::decode::Options {
         thread_limit: Some(1),
         ..Default::default()
@@ -107,6 +104,14 @@ fn read_index(dirs: &GitDirs) -> Result<gix_index::File, String> {
         Ok(Ok(index)) => Ok(index),
         Ok(Err(error)) => Err(format!("git's index {} can't be read: {error}", path.display())),
         Err(_) => Err(format!("git's index {} is damaged", path.display())),
+    }
+}
+
+/// What ids are made with in a repository.
+pub fn object_format(common_dir: &Path) -> gix_hash::Kind {
+    match fs::read(common_dir.join("config")) {
+        Ok(config) if names_sha256(&config) => gix_hash::Kind::Sha256,
+        _ => gix_hash::Kind::Sha1,
     }
 }
 

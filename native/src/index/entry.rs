@@ -32,11 +32,14 @@ pub mod kind {
 /// What [`Entry::read`] reads: the entry, first child and number of children, where its extra lies.
 pub type ReadEntry = (Entry, (u32, u32), (u32, u16));
 
+/// The hash of a file is a borrowed name: not that of its bytes.
+pub const BORROWED: u8 = 1;
+
 /// A version and its stat key; the target of a symlink is kept beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     pub kind: u8,
-    /// Reason of `uncovered`, type of `special`.
+    /// Reason of `uncovered`, type of `special`; of a file [`BORROWED`] or 0.
     pub detail: u8,
     pub flags: u32,
     pub stat: StatKey,
@@ -104,6 +107,14 @@ impl Entry {
             flags: 0,
             stat,
             hash,
+        }
+    }
+
+    /// A file under a borrowed name.
+    pub fn borrowed(stat: StatKey, name: Hash) -> Self {
+        Entry {
+            detail: BORROWED,
+            ..Entry::file(stat, name)
         }
     }
 
@@ -215,6 +226,10 @@ impl Entry {
 
     pub fn is(&self, reason: Reason) -> bool {
         self.kind == kind::UNCOVERED && self.detail == reason as u8
+    }
+
+    pub fn is_borrowed(&self) -> bool {
+        self.kind == kind::FILE && self.detail == BORROWED
     }
 
     /// It has a version: covered or uncovered.

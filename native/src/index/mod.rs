@@ -9,7 +9,7 @@ pub mod file;
 
 use std::ffi::CStr;
 
-pub use entry::{Entry, flag, kind};
+pub use entry::{BORROWED, Entry, flag, kind};
 pub use file::IndexFile;
 
 use crate::ignore::names::join;
@@ -196,6 +196,20 @@ impl Index {
                 stack.push((self.children(*child).iter(), path.len()));
             }
         }
+    }
+
+    /// Paths whose entries are wanted, the root's among them.
+    pub fn paths_where(&self, wanted: impl Fn(&Entry) -> bool) -> Vec<RelPath> {
+        let mut found = Vec::new();
+        if wanted(self.entry(ROOT)) {
+            found.push(Vec::new());
+        }
+        self.each_below(ROOT, |path, node| {
+            if wanted(self.entry(node)) {
+                found.push(path.to_vec());
+            }
+        });
+        found
     }
 
     /// Moves forward. Steps sorted by path are fastest.

@@ -7,10 +7,11 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::{Contents, Held, Lease, Outcome, Sink};
+use crate::borrow::loan::blob_id;
 use crate::error::{EngineError, Result};
 use crate::scan::sys::{open_beneath, stat_open};
 use crate::segment::{Batch, Large, OVER};
-use crate::wire::{FileKind, Reason, RelPath, StatKey};
+use crate::wire::{FileKind, Hash, Reason, RelPath, StatKey};
 
 /// Reads of one file before it counts as unstable.
 const TRIES: usize = 4;
@@ -43,9 +44,10 @@ impl Sink<'_> {
             if before.size > self.max_file_bytes {
                 return Ok(Outcome::Uncovered(Reason::TooLarge, before, None));
             }
-            let outcome = match before.size > OVER {
+            // What is borrowed is compared with git's object, whole.
+            let outcome = match before.size > OVER && self.borrowed(path, &before).is_none() {
                 true => self.read_large(&file, before, (buffer, batch))?,
-                false => self.read_small(&file, before, (buffer, batch))?,
+                false => self.read_small((path, &file), before, (buffer, batch))?,
             };
             if let Some(outcome) = outcome {
                 return Ok(outcome);
@@ -63,7 +65,7 @@ impl Sink<'_> {
     /// None where it moved while it was read.
     fn read_small(
         &self,
-        file: &OwnedFd,
+        (path, file): (&RelPath, &OwnedFd),
         before: StatKey,
         (buffer, batch): (&mut Vec<u8>, &mut Batch<'_>),
     ) -> Result<Option<Outcome>> {
@@ -78,8 +80,34 @@ impl Sink<'_> {
         if !still || held == Held::Broken {
             return Ok(None);
         }
+        if held != Held::Writers
+            && let Some(name) = self.borrowed_as(path, &before, buffer)
+        {
+            return Ok(Some(Outcome::Read(Contents {
+                stat: before,
+                hash: name,
+                writers: false,
+                borrowed: true,
+                queued: None,
+                stored: None,
+            })));
+        }
         let contents = self.keep((before, held == Held::Writers), buffer, batch)?;
         Ok(Some(Outcome::Read(contents)))
+    }
+
+    /// The borrowed name that the index has for the file, where its mode and size are still the object's.
+    fn borrowed(&self, path: &RelPath, stat: &StatKey) -> Option<Hash> {
+        let entry = self.index.entry(self.index.find(path)?);
+        let same = entry.stat.mode == stat.mode && entry.stat.size == stat.size;
+        (entry.is_borrowed() && same).then_some(entry.hash)
+    }
+
+    /// That name, where these are still the object's bytes.
+    fn borrowed_as(&self, path: &RelPath, stat: &StatKey, bytes: &[u8]) -> Option<Hash> {
+        let name = self.borrowed(path, stat)?;
+        let (loan, lent) = self.store.loans().find(&name)?;
+        (blob_id(loan.kind, bytes)? == lent.id).then_some(name)
     }
 
     /// As `read_small`, piece by piece. Who wants to write waits for the lease, so it is given back at once.
@@ -129,6 +157,7 @@ impl Sink<'_> {
             stat: before,
             hash: queued.map_or_else(|| hasher.finish(), |queued| queued.hash),
             writers: held == Held::Writers,
+            borrowed: false,
             queued,
             stored: None,
         })))
@@ -148,6 +177,7 @@ impl Sink<'_> {
             stat,
             hash: queued.map_or_else(|| self.store.hash(bytes), |queued| queued.hash),
             writers,
+            borrowed: false,
             queued,
             stored: None,
         })

@@ -3,7 +3,7 @@
 //!
 //! No call follows a symlink in the last name. Names are single components: callers checked them (`names::check`).
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
@@ -58,6 +58,17 @@ pub fn create_file(dir: BorrowedFd<'_>, name: &[u8]) -> Sys<OwnedFd> {
     step("create_file")?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(dir, name, flags, Mode::from_raw_mode(0o600))
+}
+
+/// False where a file has no extended attributes and no access list: by its name below /proc, which opens nothing.
+pub fn may_have_xattrs(dir: BorrowedFd<'_>, name: &[u8]) -> bool {
+    let by_proc = [format!("/proc/self/fd/{}/", dir.as_raw_fd()).as_bytes(), name].concat();
+    match rustix::fs::llistxattr_query(&by_proc[..]) {
+        Ok(length) => length > 0,
+        Err(Errno::NOTSUP) => false,
+        // No /proc, or a name that came or went: the file itself tells.
+        Err(_) => true,
+    }
 }
 
 pub fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> Sys<()> {
@@ -130,7 +141,7 @@ pub fn chmod_folder(dir: BorrowedFd<'_>, name: &[u8], expected: super::FileId, b
     }
     let wanted = Mode::from_raw_mode((stat.st_mode & 0o3000) | (bits & 0o777));
     // An O_PATH descriptor takes no fchmod; its name below /proc leads to the same inode, never through a link of ours.
-    let by_proc = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd));
+    let by_proc = format!("/proc/self/fd/{}", fd.as_raw_fd());
     match rustix::fs::chmod(by_proc, wanted) {
         Err(Errno::NOENT) => {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;

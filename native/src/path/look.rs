@@ -60,7 +60,7 @@ impl Look {
         self.stat.as_ref().map_or(0, |s| s.st_nlink)
     }
 
-    fn absent() -> Self {
+    pub fn absent() -> Self {
         Look {
             version: Version::Absent,
             stat: None,
@@ -107,9 +107,27 @@ pub fn look(dir: BorrowedFd<'_>, name: &[u8], store: &SegmentStore) -> Sys<Look>
 
 /// The same within limits. Faults of reading are versions (`unreadable`, `unstable`), others are errors.
 pub fn look_within(dir: BorrowedFd<'_>, name: &[u8], store: &SegmentStore, limits: Limits) -> Sys<Look> {
+    match leaf::stat(dir, name)? {
+        Some(stat) => look_on(dir, name, store, (stat, limits)),
+        None => Ok(Look::absent()),
+    }
+}
+
+/// The same from a stat that was just taken.
+pub fn look_on(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    store: &SegmentStore,
+    (first, limits): (Stat, Limits),
+) -> Sys<Look> {
+    let mut known = Some(first);
     for _ in 0..TRIES {
-        let Some(stat) = leaf::stat(dir, name)? else {
-            return Ok(Look::absent());
+        let stat = match known.take() {
+            Some(stat) => stat,
+            None => match leaf::stat(dir, name)? {
+                Some(stat) => stat,
+                None => return Ok(Look::absent()),
+            },
         };
         match leaf::kind(&stat) {
             FileKind::File => {

@@ -2,6 +2,7 @@
 //!
 //! Secrets and large files are stat-ed only; special files are never opened. A path whose folder is gone, or is a
 //! symlink or a file by now, is absent. One below a mount, or in a folder that can't be entered, is uncovered.
+//! What was seen of files is kept for the apply that follows (`sightings`).
 
 use std::os::fd::AsFd;
 use std::sync::Mutex;
@@ -10,8 +11,9 @@ use std::sync::Mutex;
 mod tests;
 
 use crate::apply::Hands;
+use crate::apply::item::LastFolder;
 use crate::error::Result;
-use crate::path::look::{Look, Writer, limits_of, look_within};
+use crate::path::look::{Look, Writer, limits_of, look_on};
 use crate::path::{Parent, WalkError, leaf, names};
 use crate::task::Work;
 use crate::trash::empty::list;
@@ -33,11 +35,13 @@ pub struct Peek {
 /// Looks at the paths on all cores; answers in their order. `included`: a secret name doesn't count (by index; missing: false).
 pub fn peek(hands: &Hands, paths: &[RelPath], included: &[bool], work: &Work) -> Result<Vec<Peek>> {
     const CHUNK: usize = 16;
+    hands.sightings.forget();
     let mut out: Vec<Option<Peek>> = paths.iter().map(|_| None).collect();
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let threads = cores.min(paths.len().div_ceil(CHUNK)).max(1);
     let queue = Mutex::new(out.chunks_mut(CHUNK).enumerate());
     let run = || {
+        let mut folders = LastFolder::default();
         loop {
             let next = queue.lock().map(|mut q| q.next()).unwrap_or(None);
             let Some((chunk, slots)) = next else { return };
@@ -47,7 +51,7 @@ pub fn peek(hands: &Hands, paths: &[RelPath], included: &[bool], work: &Work) ->
                 }
                 let index = chunk * CHUNK + at;
                 let allowed = included.get(index).copied().unwrap_or(false);
-                *slot = Some(peek_one(hands, &paths[index], allowed));
+                *slot = Some(peek_one(hands, &mut folders, (&paths[index], allowed)));
             }
         }
     };
@@ -61,13 +65,16 @@ pub fn peek(hands: &Hands, paths: &[RelPath], included: &[bool], work: &Work) ->
     Ok(out.into_iter().flatten().collect())
 }
 
-fn peek_one(hands: &Hands, path: &[u8], included: bool) -> Peek {
-    let parent = match hands.root.parent(path) {
+fn peek_one(hands: &Hands, folders: &mut LastFolder, (path, included): (&[u8], bool)) -> Peek {
+    let parent = match folders.of(&hands.root, path) {
         Ok(parent) => parent,
         Err(error) => return without_look(path, unreachable_version(error)),
     };
     match look_at(hands, &parent, path, included) {
-        Ok(look) => told(&parent, path, look),
+        Ok(look) => {
+            hands.sightings.note(path, &look);
+            told(&parent, path, look)
+        }
         Err(_) => without_look(path, nameless(Reason::Unreadable)),
     }
 }
@@ -76,30 +83,31 @@ fn look_at(hands: &Hands, parent: &Parent, path: &[u8], included: bool) -> leaf:
     let dir = parent.dir.as_fd();
     let name = names::split(path).1;
     let limits = limits_of(path, included, hands.max_file_bytes);
-    if let Some(stat) = leaf::stat(dir, name)? {
-        let mounted = stat.st_dev != parent.id.dev;
-        if mounted || names::touches_git(path) {
-            let reason = if mounted { Reason::Mount } else { Reason::Git };
-            let stat_key = StatKey {
-                kind: leaf::kind(&stat),
-                ino: stat.st_ino,
-                dev: stat.st_dev,
-                ..no_stat()
-            };
-            let version = Version::Uncovered {
-                reason,
-                stat: stat_key,
-            };
-            let writer = Writer::Unknown;
-            let stat = Some(stat);
-            return Ok(Look {
-                version,
-                stat,
-                writer,
-            });
-        }
+    let Some(stat) = leaf::stat(dir, name)? else {
+        return Ok(Look::absent());
+    };
+    let mounted = stat.st_dev != parent.id.dev;
+    if mounted || names::touches_git(path) {
+        let reason = if mounted { Reason::Mount } else { Reason::Git };
+        let stat_key = StatKey {
+            kind: leaf::kind(&stat),
+            ino: stat.st_ino,
+            dev: stat.st_dev,
+            ..no_stat()
+        };
+        let version = Version::Uncovered {
+            reason,
+            stat: stat_key,
+        };
+        let writer = Writer::Unknown;
+        let stat = Some(stat);
+        return Ok(Look {
+            version,
+            stat,
+            writer,
+        });
     }
-    look_within(dir, name, &hands.store, limits)
+    look_on(dir, name, &hands.store, (stat, limits))
 }
 
 fn told(parent: &Parent, path: &[u8], look: Look) -> Peek {

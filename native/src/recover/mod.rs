@@ -145,14 +145,19 @@ pub fn recover(hands: &Hands, request: &RecoverRequest, work: &Work) -> Result<R
 pub fn finish(hands: &Hands, path: &std::path::Path) -> Result<()> {
     if let Some(stored) = journal::read(path)? {
         same_root(hands, &stored.journal)?;
+        if stored.journal.entries.iter().all(|entry| entry.done) {
+            return journal::remove(path);
+        }
         let trash = Trash::open(&hands.root, &stored.journal.trash)?;
         let work = Work::default();
         let context = hands.context(&trash, &work);
-        for item in items_of(&stored.journal, hands.root.id().dev) {
+        let items = items_of(&stored.journal, hands.root.id().dev);
+        for (item, entry) in items.iter().zip(&stored.journal.entries) {
             if item.act.swaps()
+                && !entry.done
                 && let Ok(parent) = hands.root.parent(item.path())
             {
-                keep::drop_temp(&context, std::os::fd::AsFd::as_fd(&parent.dir), &item);
+                keep::drop_temp(&context, std::os::fd::AsFd::as_fd(&parent.dir), item);
             }
         }
     }

@@ -90,6 +90,8 @@ impl Scan<'_> {
             self.record(local, &task, Entry::uncovered(Reason::Mount, stat));
             return Ok(());
         }
+        // Before any of its names is looked at: what comes later gives an event.
+        self.arm(local, (&task.path, &stat), fd.as_fd());
         let old = task.node.map(|node| *self.index.entry(node));
         let steady = !self.rehash && old.is_some_and(|old| is_steady(&old, &stat));
         let mut names = std::mem::take(&mut local.names);

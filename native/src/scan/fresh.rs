@@ -106,7 +106,7 @@ impl Scan<'_> {
         path: &[u8],
     ) -> Option<Seen> {
         local.counters.stat_calls += 1;
-        match stat_bytes(here.fd, name) {
+        match self.stat_linked(local, here, name) {
             Ok(stat) => Some(Seen { stat, blind: false }),
             Err(Errno::NOENT | Errno::NOTDIR) => {
                 local.problem(path, ProblemKind::Vanished, "it was there and is gone");
@@ -149,7 +149,7 @@ impl Scan<'_> {
             marks,
             visible_now,
         } = name;
-        let mut ctx = here.ctx.clone();
+        let mut ctx = here.ctx.deep();
         if visible_now {
             ctx.entering = ctx.entering.or(Some(Reason::Ignored));
         }

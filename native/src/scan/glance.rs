@@ -18,6 +18,7 @@ use super::{Local, Scan};
 use crate::error::Result;
 use crate::ignore::names::may_fold_to_git;
 use crate::index::{NodeId, flag};
+use crate::watch::is_plain_folder;
 use crate::wire::{Reason, RelPath, StatKey};
 
 /// Components below an open folder by which names are looked up, at most. Guessed: each costs the kernel 50 ns a name.
@@ -98,7 +99,12 @@ impl Scan<'_> {
         let Some(stat) = local.lookup.stat_folder(task.base.fd.as_fd()) else {
             return Ok(Glance::Unclear);
         };
-        if !is_steady(self.index.entry(node), &stat) || stat.dev != task.dev || self.clock.is_racy(&stat) {
+        let armed = self.watch.is_none_or(|watch| watch.is_armed(&task.path, &stat));
+        if !is_steady(self.index.entry(node), &stat)
+            || stat.dev != task.dev
+            || self.clock.is_racy(&stat)
+            || !armed
+        {
             return Ok(Glance::Unclear);
         }
         let children = self.index.children(node);
@@ -169,6 +175,9 @@ impl Scan<'_> {
         if !entry.is_known() || is_from_rows(entry) {
             return Child::Look;
         }
+        if task.ctx.shallow && is_plain_folder(entry) {
+            return Child::Same;
+        }
         if entry.is_entered() {
             return Child::Folder;
         }
@@ -192,7 +201,7 @@ impl Scan<'_> {
             dev: task.dev,
             before: None,
             marks: self.index.entry(child).flags & MARKS,
-            ctx: task.ctx.clone(),
+            ctx: task.ctx.deep(),
         }
     }
 

@@ -12,6 +12,7 @@ use super::sys::stat_name;
 use super::{Before, Local, Scan};
 use crate::index::{Entry, NodeId, flag, kind};
 use crate::rules::Inside;
+use crate::watch::is_plain_folder;
 use crate::wire::{FileKind, ProblemKind, Reason, RelPath, StatKey, Version, row_flag};
 
 const MARKS: u32 = flag::DESPITE | flag::HELD;
@@ -68,6 +69,9 @@ impl Scan<'_> {
             let unless_hidden = if turned { marks } else { 0 };
             marks = self.marks_in_turn(local, (&path, now), unless_hidden);
         }
+        if here.ctx.shallow && is_plain_folder(&entry) && now == FileKind::Dir {
+            return true;
+        }
         if entry.is_entered() && !self.own_only && now == FileKind::Dir {
             made.push(self.task_for(here, child, &entry, (marks, asked)));
             return true;
@@ -76,7 +80,7 @@ impl Scan<'_> {
     }
 
     fn task_for(&self, here: &Here<'_>, child: NodeId, entry: &Entry, (marks, asked): (u32, bool)) -> Task {
-        let mut ctx = here.ctx.clone();
+        let mut ctx = here.ctx.deep();
         // A folder that begins or ceases to be hidden has its names judged anew.
         ctx.changed |= asked && (marks & flag::HELD != 0 || marks != entry.flags & MARKS);
         Task {
@@ -116,7 +120,7 @@ impl Scan<'_> {
     ) -> bool {
         let entry = self.index.entry(child);
         local.counters.stat_calls += 1;
-        let stat = match stat_name(here.fd, self.index.c_name(child)) {
+        let stat = match self.stat_linked(local, here, self.index.name(child)) {
             Ok(stat) => stat,
             Err(Errno::NOENT | Errno::NOTDIR) => return false,
             Err(error) => {

@@ -2,7 +2,7 @@
 //!
 //! `walk` shares folders between threads, `glance` tells that one is as it was, `folder` enters one (`place`: where it
 //! stands), `known` and `fresh` take names that the index has and those that it lacks, `rules` judges new names and (at a
-//! boundary) asks again about known ones, `paths` looks at named paths only. What comes out is a
+//! boundary) asks again about known ones, `paths` looks at named paths only, `touched` where events told of something. What comes out is a
 //! [`ChangeSet`](set::ChangeSet); files whose bytes could differ are its suspects, and `ingest` reads them. The index is
 //! not moved here.
 
@@ -18,6 +18,7 @@ mod renewal;
 mod rules;
 pub mod set;
 pub mod sys;
+mod touched;
 mod walk;
 
 use std::collections::HashSet;
@@ -31,8 +32,10 @@ use crate::ignore::GitKey;
 use crate::index::{Index, NodeId};
 use crate::rules::{Frozen, Sources};
 use crate::task::Work;
+use crate::watch::{Touched, Watch};
 use crate::wire::{Problem, RelPath, Version};
 use clock::Clock;
+use place::Task;
 pub use rules::View;
 use set::{ChangeSet, Counters, Pending};
 use sys::{key_of, stat_open};
@@ -103,6 +106,8 @@ pub struct Request {
     pub hold: Vec<RelPath>,
     pub only: Option<Vec<RelPath>>,
     pub rehash: bool,
+    /// Within a turn: where events told of something, and all that they don't tell of.
+    pub touched: Option<Touched>,
 }
 
 /// What a scan compares with.
@@ -114,6 +119,8 @@ pub struct Against<'a> {
     pub frozen: Option<&'a Arc<Frozen>>,
     /// Identities of git indexes at the last boundary, by folder.
     pub git_keys: &'a std::collections::BTreeMap<RelPath, GitKey>,
+    /// Folders that are entered are to have a watch.
+    pub watch: Option<&'a Watch>,
 }
 
 /// One scan under way; shared by its threads.
@@ -123,6 +130,7 @@ pub(crate) struct Scan<'a> {
     index: &'a Index,
     view: View,
     git_keys: &'a std::collections::BTreeMap<RelPath, GitKey>,
+    watch: Option<&'a Watch>,
     hold: Vec<RelPath>,
     clock: Clock,
     /// No stat key is trusted.
@@ -146,6 +154,7 @@ pub(crate) struct Local {
     /// Folders that could not be entered.
     closed: Vec<RelPath>,
     submodules: Vec<RelPath>,
+    watched: set::Watched,
 }
 
 /// Scans, and answers a set that names what differs.
@@ -169,9 +178,10 @@ pub fn scan(against: Against<'_>, request: Request, work: &Work) -> Result<Chang
         },
         work,
     );
-    let locals = match &request.only {
-        None => walk::run(&scan)?,
-        Some(paths) => {
+    let locals = match (&request.only, &request.touched) {
+        (None, None) => walk::run(&scan, vec![Task::root(&scan)])?,
+        (None, Some(touched)) => scan.look_where(touched)?,
+        (Some(paths), _) => {
             let mut scan = scan;
             scan.own_only = true;
             let local = scan.look_at(paths)?;
@@ -219,6 +229,7 @@ impl<'a> Scan<'a> {
             ruled: glance::ruled_folders(&view),
             view,
             git_keys: against.git_keys,
+            watch: against.watch,
             hold: mode.hold,
             clock,
             // A clock that went back gives old times to new bytes.
@@ -253,6 +264,7 @@ impl<'a> Scan<'a> {
             set.pending.extend(local.found.drain(..));
             set.problems.append(&mut local.problems);
             set.counters.add(&local.counters);
+            set.watched.add(&mut local.watched);
             closed.append(&mut local.closed);
             submodules.append(&mut local.submodules);
         }

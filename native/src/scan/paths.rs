@@ -1,39 +1,104 @@
 //! A look at named paths only: each by its own entry, with the folders above that the index lacks.
 
 use std::collections::BTreeSet;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::place::{Ctx, Here};
-use super::sys::{Names, open_dir_beneath, stat_bytes, stat_open};
+use super::place::{Ctx, Here, Task};
+use super::sys::{Names, open_dir_beneath, stat_bytes};
 use super::{Local, Scan};
 use crate::error::Result;
 use crate::ignore::names::{base_name, parent_of};
 use crate::index::{NodeId, flag};
 use crate::wire::{ProblemKind, Reason, RelPath};
 
+/// A look at named paths under way.
+struct Named<'m> {
+    seen: BTreeSet<RelPath>,
+    made: &'m mut Vec<Task>,
+    /// The folder of the path before.
+    last: Option<Opened>,
+}
+
+struct Opened {
+    path: RelPath,
+    fd: Arc<OwnedFd>,
+    ctx: Ctx,
+    /// Known names that were not found in it.
+    gone: Vec<NodeId>,
+}
+
+impl Opened {
+    fn here(&self, dev: u64) -> Here<'_> {
+        Here {
+            fd: self.fd.as_fd(),
+            shared: &self.fd,
+            path: &self.path,
+            dev,
+            ctx: self.ctx.clone(),
+        }
+    }
+}
+
 impl Scan<'_> {
     /// Looks at each path. What is found of one path is found once.
     pub(crate) fn look_at(&self, paths: &[RelPath]) -> Result<Local> {
         let mut local = Local::default();
-        let mut seen = BTreeSet::new();
-        for path in paths {
-            self.work.cancel.check()?;
-            self.look_at_one(&mut local, path, &mut seen);
-        }
+        self.look_at_each(&mut local, paths, &mut Vec::new())?;
         Ok(local)
     }
 
-    fn look_at_one(&self, local: &mut Local, path: &[u8], seen: &mut BTreeSet<RelPath>) {
-        if path.is_empty() || !seen.insert(path.to_vec()) {
+    /// The same; folders that are to be entered go to `made`. Paths that are sorted open each folder once.
+    pub(super) fn look_at_each<'p>(
+        &self,
+        local: &mut Local,
+        paths: impl IntoIterator<Item = &'p RelPath>,
+        made: &mut Vec<Task>,
+    ) -> Result<()> {
+        let mut named = Named {
+            seen: BTreeSet::new(),
+            made,
+            last: None,
+        };
+        for path in paths {
+            self.work.cancel.check()?;
+            self.look_at_one(local, path, &mut named);
+        }
+        self.leave_last(local, &mut named);
+        Ok(())
+    }
+
+    fn look_at_one(&self, local: &mut Local, path: &[u8], named: &mut Named<'_>) {
+        if path.is_empty() || !named.seen.insert(path.to_vec()) {
             return;
         }
+        if named
+            .last
+            .as_ref()
+            .is_none_or(|last| last.path != parent_of(path))
+        {
+            self.leave_last(local, named);
+            named.last = self.open_holder(local, path, named);
+        }
+        let Some(last) = &mut named.last else { return };
+        local.counters.entries += 1;
+        let here = last.here(self.root.dev);
+        let Some(node) = self.index.find(path) else {
+            return self.fresh_if_there(local, &here, path, named.made);
+        };
+        let kind = stat_bytes(here.fd, base_name(path)).ok().map(|stat| stat.kind);
+        if !self.known(local, &here, (node, kind), named.made) {
+            last.gone.push(node);
+        }
+    }
+
+    /// Opens the folder that holds a path; none where that is no folder that is looked into, which is told.
+    fn open_holder(&self, local: &mut Local, path: &[u8], named: &mut Named<'_>) -> Option<Opened> {
         let folder = parent_of(path);
-        let opened = open_dir_beneath(self.root.fd.as_fd(), folder);
-        let fd = match opened.and_then(|fd| Ok((stat_open(fd.as_fd())?, fd))) {
-            Ok((_, fd)) => Arc::new(fd),
+        let fd = match open_dir_beneath(self.root.fd.as_fd(), folder) {
+            Ok(fd) => Arc::new(fd),
             Err(error) => {
                 let gone = matches!(
                     error.raw_os_error(),
@@ -41,40 +106,40 @@ impl Scan<'_> {
                 );
                 if gone {
                     // The folder itself is gone or no folder: to look at it says what became of this path.
-                    self.look_at_one(local, folder, seen);
+                    self.look_at_folder(local, folder, named);
                 } else if self.index.find(path).is_some() {
                     local.problem(path, ProblemKind::UnreadableDir, error);
                 }
-                return;
+                return None;
             }
         };
         if !folder.is_empty() && !self.is_known_folder(folder) {
-            self.look_at_one(local, folder, seen);
+            self.look_at_folder(local, folder, named);
         }
         if !folder.is_empty() && !self.is_entered(local, folder) {
-            return;
+            return None;
         }
-        local.counters.entries += 1;
-        let here = Here {
-            fd: fd.as_fd(),
-            shared: &fd,
-            path: folder,
-            dev: self.root.dev,
+        Some(Opened {
+            path: folder.to_vec(),
+            fd,
             ctx: self.ctx_of(folder),
-        };
-        let mut made = Vec::new();
-        match self.index.find(path) {
-            Some(node) => {
-                let kind = stat_bytes(here.fd, base_name(path)).ok().map(|stat| stat.kind);
-                if !self.known(local, &here, (node, kind), &mut made) {
-                    self.confirm_gone(local, &here, &[node]);
-                }
-            }
-            None => self.fresh_if_there(local, &here, path),
+            gone: Vec::new(),
+        })
+    }
+
+    fn look_at_folder(&self, local: &mut Local, folder: &[u8], named: &mut Named<'_>) {
+        self.look_at_one(local, folder, named);
+        self.leave_last(local, named);
+    }
+
+    /// Says of the names that were not in the last folder that they are gone, once it was read.
+    fn leave_last(&self, local: &mut Local, named: &mut Named<'_>) {
+        if let Some(last) = named.last.take() {
+            self.confirm_gone(local, &last.here(self.root.dev), &last.gone);
         }
     }
 
-    fn fresh_if_there(&self, local: &mut Local, here: &Here<'_>, path: &[u8]) {
+    fn fresh_if_there(&self, local: &mut Local, here: &Here<'_>, path: &[u8], made: &mut Vec<Task>) {
         let name = base_name(path);
         // A path that was never there is no problem.
         let kind = match stat_bytes(here.fd, name) {
@@ -90,7 +155,7 @@ impl Scan<'_> {
                 }
             }
         };
-        self.fresh(local, here, (name, kind, None), &mut Vec::new());
+        self.fresh(local, here, (name, kind, None), made);
     }
 
     fn is_known_folder(&self, folder: &[u8]) -> bool {
@@ -111,7 +176,7 @@ impl Scan<'_> {
     }
 
     /// What the folders above hand down, as the index has them.
-    fn ctx_of(&self, folder: &[u8]) -> Ctx {
+    pub(super) fn ctx_of(&self, folder: &[u8]) -> Ctx {
         let mut ctx = Ctx {
             changed: self.view_renews(),
             ..Ctx::default()

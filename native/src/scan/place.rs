@@ -52,6 +52,18 @@ pub(crate) struct Ctx {
     pub changed: bool,
     /// At a boundary: what git tracks could differ.
     pub git_changed: bool,
+    /// Known folders below are not entered: events tell of them.
+    pub shallow: bool,
+}
+
+impl Ctx {
+    /// The same for a folder that is entered with all below it.
+    pub fn deep(&self) -> Self {
+        Ctx {
+            shallow: false,
+            ..self.clone()
+        }
+    }
 }
 
 /// The folder whose names are being looked at.

@@ -14,6 +14,7 @@ use crate::ignore::GitKey;
 use crate::ignore::names::parent_of;
 use crate::index::{Entry, Index, Step, flag, kind};
 use crate::rules::Frozen;
+use crate::watch::Armed;
 use crate::wire::{Change, FileKind, Problem, Reason, RelPath, Version, row_flag};
 
 /// Work done, for tests and results.
@@ -31,6 +32,27 @@ impl Counters {
         self.stat_calls += other.stat_calls;
         self.dirs_read += other.dirs_read;
         self.rules_evaluated += other.rules_evaluated;
+    }
+}
+
+/// What a scan did for the watch of its tree.
+#[derive(Debug, Default)]
+pub struct Watched {
+    pub armed: Vec<Armed>,
+    /// Files with several names that were looked at.
+    pub linked: Vec<RelPath>,
+    /// Why a folder could get no watch.
+    pub failed: Option<rustix::io::Errno>,
+    /// The whole tree was looked at, also where only a part was to be.
+    pub walked: bool,
+}
+
+impl Watched {
+    pub(super) fn add(&mut self, other: &mut Watched) {
+        self.armed.append(&mut other.armed);
+        self.linked.append(&mut other.linked);
+        self.failed = self.failed.or(other.failed);
+        self.walked |= other.walked;
     }
 }
 
@@ -88,6 +110,7 @@ pub struct ChangeSet {
     pub rules: Option<Arc<Frozen>>,
     /// What git's indexes were, where the scan was a boundary's.
     pub git_keys: Option<BTreeMap<RelPath, GitKey>>,
+    pub watched: Watched,
 }
 
 impl ChangeSet {
@@ -101,6 +124,7 @@ impl ChangeSet {
             whole: true,
             rules: None,
             git_keys: None,
+            watched: Watched::default(),
         }
     }
 
@@ -123,7 +147,11 @@ impl ChangeSet {
             if let (Some(new), Some(old)) = (found.get_mut(path), self.pending.get(path))
                 && old.flags & row_flag::COVERAGE != 0
                 && new.before == index.version_at(path)
-                && (new.before == Version::Absent || new.before == old.before)
+                && (new.before == Version::Absent
+                    || new.before == old.before
+                    || index
+                        .find(path)
+                        .is_some_and(|node| index.entry(node).is_borrowed()))
             {
                 // It entered coverage in this set; a second look doesn't make that somebody's change.
                 new.before = old.before.clone();
@@ -158,6 +186,31 @@ impl ChangeSet {
             .iter()
             .filter(|(_, pending)| pending.suspect)
             .map(|(path, _)| path)
+    }
+
+    /// Paths that `ingest` has something to read for.
+    pub fn to_read(&self, index: &Index) -> u64 {
+        let suspects = self.suspects().count() as u64;
+        suspects
+            + self
+                .owed(index)
+                .iter()
+                .filter(|path| !self.pending[*path].suspect)
+                .count() as u64
+    }
+
+    /// Paths of which the old bytes are borrowed, and that are something else now: a row is to name a blob of ours.
+    pub fn owed(&self, index: &Index) -> Vec<RelPath> {
+        let is_owed = |(path, pending): &(&RelPath, &Pending)| {
+            let Version::File { content, .. } = &pending.before else {
+                return false;
+            };
+            let borrowed = |entry: &Entry| entry.is_borrowed() && entry.hash == *content;
+            index.find(path).is_some_and(|node| borrowed(index.entry(node)))
+                && pending.before != pending.after()
+        };
+        let owed = self.pending.iter().filter(is_owed);
+        owed.map(|(path, _)| path.clone()).collect()
     }
 
     /// Covered files and symlinks once the set is taken in; suspects count as files.

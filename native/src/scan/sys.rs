@@ -40,6 +40,13 @@ pub fn stat_bytes(folder: BorrowedFd<'_>, name: &[u8]) -> Result<StatKey, Errno>
     statat(folder, name, flags).map(|stat| key_of(&stat))
 }
 
+/// The same, with the number of the file's names.
+pub fn stat_links(folder: BorrowedFd<'_>, name: &[u8]) -> Result<(StatKey, u64), Errno> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUNT);
+    #[allow(clippy::unnecessary_cast)]
+    statat(folder, name, flags).map(|stat| (key_of(&stat), stat.st_nlink as u64))
+}
+
 pub fn stat_open(fd: BorrowedFd<'_>) -> Result<StatKey, Errno> {
     fstat(fd).map(|stat| key_of(&stat))
 }

@@ -27,11 +27,11 @@ struct State {
     stop: bool,
 }
 
-/// Walks the whole tree.
-pub(super) fn run(scan: &Scan<'_>) -> Result<Vec<Local>> {
+/// Visits these folders, and those below them that are to be entered: from the root, the whole tree.
+pub(super) fn run(scan: &Scan<'_>, tasks: Vec<Task>) -> Result<Vec<Local>> {
     let threads = scan.limits.threads;
     let state = State {
-        tasks: vec![Task::root(scan)],
+        tasks,
         ..State::default()
     };
     let shared = Shared {

@@ -23,8 +23,8 @@ use crate::wire::{Hash, check64};
 
 pub struct Own {
     pub segment: Arc<Segment>,
-    file: File,
-    length: u64,
+    pub(super) file: File,
+    pub(super) length: u64,
 }
 
 /// A whole record in a buffer.
@@ -115,10 +115,11 @@ impl SegmentStore {
             return Ok(());
         }
         if own.is_none() {
-            *own = Some(
-                self.make_own()
-                    .doing_at("make a segment in", self.dir.as_os_str().as_encoded_bytes())?,
-            );
+            let found = match self.adopt() {
+                Some(adopted) => Ok(adopted),
+                None => self.make_own(),
+            };
+            *own = Some(found.doing_at("make a segment in", self.dir.as_os_str().as_encoded_bytes())?);
         }
         let Some(open) = own.as_mut() else {
             unreachable!("made above")
@@ -130,18 +131,18 @@ impl SegmentStore {
                 Ok(())
             }
             Err(error) => {
+                let path = open.segment.path.clone();
                 if open.file.set_len(open.length).is_err() {
                     // The torn record can't be cut off: leave it as a tail, and go on in another segment.
                     *own = None;
                 }
-                Err(EngineError::io("append to a segment", error))
+                Err(error).doing_at("append to the segment", path.as_os_str().as_encoded_bytes())
             }
         }
     }
 
     fn make_own(&self) -> io::Result<Own> {
-        let me = Owner::this_process();
-        let stem = format!("{}-{}-{}", me.pid, me.started, random_hex());
+        let stem = own_stem();
         let path = self.dir.join(format!("{stem}.seg"));
         let file = create_new(&path)?;
         if let Err(error) = file.write_all_at(&file_header(self.seed), 0) {
@@ -183,7 +184,10 @@ impl SegmentStore {
                 Ok(true) => self.dir_dirty.store(true, Ordering::Release),
                 // It was collected: what lived in it was written and synced elsewhere first.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(EngineError::io("sync a segment", error)),
+                Err(error) => {
+                    return Err(error)
+                        .doing_at("sync the segment", segment.path.as_os_str().as_encoded_bytes());
+                }
             }
         }
         self.sync_folder()
@@ -200,13 +204,17 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Ends the own segment: synced, with its index file, under a name that says that nobody appends to it.
-    pub(super) fn seal(&self) -> Result<()> {
+    /// Ends the own segment: synced, with its index file, under a name that says that nobody appends to it. True where
+    /// there was one.
+    pub(super) fn seal(&self) -> Result<bool> {
         let mut own = self.lock_own();
-        let Some(open) = own.as_ref() else { return Ok(()) };
-        open.file.sync_data().doing("sync a segment")?;
-        let path = open.rename(&self.dir).doing("close a segment")?;
-        self.dir_dirty.store(true, Ordering::Release);
+        let Some(open) = own.as_ref() else {
+            return Ok(false);
+        };
+        let old = open.segment.path.as_os_str().as_encoded_bytes();
+        open.segment.sync(&self.files).doing_at("sync the segment", old)?;
+        // Once its entry in the folder is on disk, under whichever name, a power cut leaves it under one of its names.
+        let path = open.rename(&self.dir).doing_at("close the segment", old)?;
         // A cache: a reader without it reads the segment instead.
         let _ = open.segment.write_index(&path);
         self.files.forget(&open.segment.path);
@@ -221,14 +229,13 @@ impl SegmentStore {
         segments.extend(closed.map(Arc::new));
         drop(segments);
         *own = None;
-        Ok(())
+        Ok(true)
     }
 
-    /// Syncs and ends the own segment. Later calls answer `ERR_CLOSED`.
+    /// Syncs and ends the own segment. Later calls answer `ERR_CLOSED`. A store that has appended nothing owes nothing.
     pub fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
-        self.seal()?;
-        self.sync_folder()
+        if self.seal()? { self.sync_folder() } else { Ok(()) }
     }
 }
 
@@ -239,8 +246,14 @@ impl Drop for SegmentStore {
     }
 }
 
+/// A name that says that this process appends to the segment, without its extension.
+pub(super) fn own_stem() -> String {
+    let me = Owner::this_process();
+    format!("{}-{}-{}", me.pid, me.started, random_hex())
+}
+
 /// Eight hex digits that no other writer of this process has.
-fn random_hex() -> String {
+pub fn random_hex() -> String {
     format!("{:08x}", RandomState::new().build_hasher().finish() as u32)
 }
 

@@ -3,7 +3,7 @@
 //! Old files go only after what was saved from them is synced. A segment whose writer lives, whose name says no
 //! writer, or that holds a living blob which can't be read, stays. While a segment is being collected, `put` relies on
 //! none of its blobs. What lives keeps its chunks; a living list that can't be read might need any, so then nothing
-//! goes. Call under the workspace's lock, with every hash that rows and manifests name; what was put
+//! goes. Call under the workspace's lock, with every name that rows and manifests hold, borrowed ones too; what was put
 //! since the last sync, which a row may be about to name, is kept without.
 
 use std::collections::HashSet;
@@ -33,11 +33,14 @@ impl SegmentStore {
     pub fn collect(&self, live: &[Hash], work: &Work) -> Result<Collected> {
         self.open_check()?;
         let mut live: HashSet<Hash> = live.iter().chain(self.unsettled().iter()).copied().collect();
+        self.refresh()?;
+        let before = self.stats().bytes + self.loans().collect(self, &live, work)?;
+        self.loans().add_real(&mut live);
         // The own segment becomes one of the old ones.
         self.seal()?;
         self.refresh()?;
         let all_known = self.add_chunks(&mut live)?;
-        let before = self.stats().bytes + self.remove_leftovers()?;
+        let before = before + self.remove_leftovers()?;
         let segments = self.snapshot();
         let doomed: Vec<_> = segments
             .into_iter()

@@ -137,6 +137,18 @@ impl Segment {
         Ok(Some(segment))
     }
 
+    /// The same segment under another name. All that it holds is on disk.
+    pub fn renamed(&self, path: PathBuf, stem: String) -> Self {
+        let known = self.tail.read().unwrap_or_else(PoisonError::into_inner);
+        let tail = Tail {
+            found: known.found.clone(),
+            ..*known
+        };
+        let segment = Self::with(path, stem, self.sorted.clone(), tail);
+        segment.durable.store(known.size, Ordering::Relaxed);
+        segment
+    }
+
     fn with(path: PathBuf, stem: String, sorted: SortedIndex, tail: Tail) -> Self {
         Segment {
             owner: Owner::of_name(&stem),
@@ -198,13 +210,19 @@ impl Segment {
         self.wanted.fetch_max(tail.end, Ordering::Relaxed);
     }
 
-    /// Every record that is known, in any order.
+    /// Every blob that is known, in any order: of two records of one, the newer, which was stored as the older was damaged.
     pub fn records(&self) -> Vec<(Hash, Location)> {
         let tail = self.tail.read().unwrap_or_else(PoisonError::into_inner);
         self.sorted
             .iter()
+            .filter(|(hash, _)| !tail.found.contains_key(hash))
             .chain(tail.found.iter().map(|(hash, at)| (*hash, *at)))
             .collect()
+    }
+
+    pub fn count(&self) -> usize {
+        let tail = self.tail.read().unwrap_or_else(PoisonError::into_inner);
+        self.sorted.len() + tail.found.len()
     }
 
     /// (End of the last whole record, size of the file).

@@ -84,7 +84,7 @@ impl Location {
 }
 
 /// Entries of an index file, still packed: looked up by binary search, never unpacked as a whole.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct SortedIndex {
     entries: Vec<u8>,
     /// Bytes of the segment that it covers.

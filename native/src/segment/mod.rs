@@ -1,11 +1,11 @@
 //! Blobs: bytes named by their hash, in append-only segment files (docs/formats.md, DESIGN §4.3).
 //!
 //! A store appends to a segment of its own and reads those of all processes, so writers never contend. The segment is
-//! made at the first new blob. Records go out in whole; a write that fails is cut off again. `put` is safe to call
+//! made, or a closed one taken over, at the first new blob. Records go out in whole; a write that fails is cut off again. `put` is safe to call
 //! from several threads: hashing and compression happen outside the lock. Nothing is durable before `sync`, which also
 //! covers what other writers have appended and not synced.
 //!
-//! Files: `format` bytes, `codec` compression, `file` one segment, `owner` who may append, `append` the own segment,
+//! Files: `format` bytes, `codec` compression, `file` one segment, `owner` who may append, `append` the own segment, `adopt` a closed one,
 //! `batch` what is on its way there, `chunks` large contents, `collect` gc, `verify` checks. Not covered: who may call `collect` when (the workspace's lock), what is live.
 
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -18,9 +18,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use twox_hash::XxHash3_128;
 use twox_hash::xxhash3_128;
 
+use crate::borrow::Loans;
+use crate::borrow::loan::Lent;
 use crate::error::{Code, EngineError, IoContext, Result};
 use crate::wire::Hash;
 
+mod adopt;
 mod append;
 mod batch;
 mod chunks;
@@ -34,6 +37,7 @@ mod tests;
 mod verify;
 
 use append::Own;
+pub use append::random_hex;
 pub use batch::{Batch, Queued};
 pub use chunks::{Large, OVER};
 use codec::Codec;
@@ -72,6 +76,7 @@ pub struct SegmentStore {
     seed: u64,
     hash_fn: HashFn,
     codec: Codec,
+    loans: Loans,
     files: OpenFiles,
     segments: RwLock<Vec<Arc<Segment>>>,
     own: Mutex<Option<Own>>,
@@ -122,6 +127,7 @@ impl SegmentStore {
             seed,
             hash_fn,
             codec: Codec::default(),
+            loans: Loans::new(dir.with_file_name("borrowed")),
             files: OpenFiles::default(),
             segments: RwLock::default(),
             own: Mutex::default(),
@@ -135,6 +141,22 @@ impl SegmentStore {
 
     pub fn hash(&self, bytes: &[u8]) -> Hash {
         (self.hash_fn)(self.seed, bytes)
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// What is borrowed from git's packs; a borrowed name can be read like a blob's.
+    pub fn loans(&self) -> &Loans {
+        &self.loans
+    }
+
+    /// Pins packs ([`Loans::lend`]). Like blobs, the names are kept until a row can name them.
+    pub fn lend(&self, kind: gix_hash::Kind, packs: &[PathBuf], entries: &mut [Lent]) -> io::Result<()> {
+        self.loans.lend(kind, packs, entries)?;
+        self.unsettled().extend(entries.iter().map(|entry| entry.name));
+        Ok(())
     }
 
     pub fn hasher(&self) -> Hasher {
@@ -227,34 +249,44 @@ impl SegmentStore {
     /// True where the store knows the blob, and all chunks of a large one. Call [`refresh`](Self::refresh) first where
     /// other processes write.
     pub fn has(&self, hash: &Hash) -> bool {
+        self.holds_all(hash)
+            || match self.loans.find(hash) {
+                Some((_, lent)) => lent.real.is_none_or(|real| self.holds_all(&real)),
+                None => false,
+            }
+    }
+
+    fn holds_all(&self, hash: &Hash) -> bool {
         let found = {
             let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
             segments.iter().rev().find_map(|segment| segment.find(hash))
         };
         found.is_some_and(|at| {
             // A list that can't be read is there; reading it tells of the damage.
-            let chunks = if at.raw > OVER {
-                self.chunks_of(hash).unwrap_or(None)
-            } else {
-                None
+            let chunks = match at.raw > OVER {
+                true => self.chunks_of(hash).unwrap_or(None),
+                false => None,
             };
-            chunks.is_none_or(|chunks| chunks.iter().all(|(chunk, _)| self.has(chunk)))
+            chunks.is_none_or(|chunks| chunks.iter().all(|(chunk, _)| self.holds_all(chunk)))
         })
     }
 
     /// The bytes of a blob, checked against its name. `ERR_BLOB_MISSING`, `ERR_BLOB_CORRUPT`.
     pub fn read(&self, hash: &Hash) -> Result<Vec<u8>> {
         self.open_check()?;
+        let mut moved = false;
         for _ in 0..LOOKS {
-            let mut moved = false;
             if let Some(bytes) = self.read_known(hash, &mut moved)? {
                 return Ok(bytes);
             }
             // Another process may have made it; or moved it, while it collected or closed its segment.
             self.refresh()?;
-            if !moved && !self.has(hash) {
+            if !moved && self.places(hash).is_empty() {
                 break;
             }
+        }
+        if let Some(bytes) = self.loans.read(self, hash)? {
+            return Ok(bytes);
         }
         Err(EngineError::new(
             Code::BlobMissing,

@@ -1,4 +1,4 @@
-//! Reads and checks every record of every segment.
+//! Reads and checks every record of every segment, and what is borrowed.
 
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -68,6 +68,10 @@ impl SegmentStore {
                 });
             }
         }
+        self.loans().verify(work, |problem| {
+            out.checked += 1;
+            out.problems.extend(problem);
+        })?;
         Ok(out)
     }
 
@@ -100,7 +104,8 @@ impl SegmentStore {
         {
             // A writer that died before its first record leaves less than a header.
             let torn = std::fs::metadata(&path).map_or(true, |m| m.len() < super::format::FILE_HEADER);
-            if !torn {
+            // It may only have been renamed since, as it was closed or taken over.
+            if !torn && matches!(Segment::load(path, stem.clone(), self.seed), Ok(None)) {
                 let detail = "its header is damaged, or of another store".to_string();
                 out.problems.push(VerifyProblem {
                     hash: None,

@@ -10,7 +10,7 @@ import { numbered } from './ids.ts';
 
 /** Throws where it could not be looked up. */
 export async function newestTurn(session: Session): Promise<{ boundaryId: string; undone: boolean } | undefined> {
-  const timeline = await session.timeline({ limit: 1 });
+  const timeline = await session.timeline({ limit: 1, lines: false });
   if (!timeline.available) throw timeline;
   return timeline.items.find((item) => item.type === 'boundary');
 }

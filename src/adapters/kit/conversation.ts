@@ -174,7 +174,7 @@ export class Conversation {
   async diff(): Promise<Result<DiffResult>> {
     await this.#turns;
     const session = await this.session();
-    const timeline = await session.timeline({ limit: 1 });
+    const timeline = await session.timeline({ limit: 1, lines: false });
     if (!timeline.available) return timeline;
     const turn = timeline.items.find((item) => item.type === 'boundary');
     if (turn !== undefined) return session.diff(turn.position);

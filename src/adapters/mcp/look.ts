@@ -124,7 +124,7 @@ function turnLines({ boundary, calls, operations }: TurnTold, withCalls: boolean
 async function* boundaries(session: Session): AsyncGenerator<Boundary> {
   let before: string | undefined;
   for (;;) {
-    const { items } = need(await session.timeline({ limit: 100, ...given({ before }) }));
+    const { items } = need(await session.timeline({ limit: 100, lines: false, ...given({ before }) }));
     const found = items.filter((item) => item.type === 'boundary');
     yield* [...found].reverse();
     before = found[0]?.position;
@@ -133,7 +133,7 @@ async function* boundaries(session: Session): AsyncGenerator<Boundary> {
 }
 
 async function newestBoundary(session: Session): Promise<Boundary> {
-  const { items } = need(await session.timeline({ limit: 1 }));
+  const { items } = need(await session.timeline({ limit: 1, lines: false }));
   const boundary = items.find((item) => item.type === 'boundary');
   if (boundary !== undefined) return boundary;
   throw new ToolFault('no-checkpoint', `Session ${quoted(session.threadId)} has no boundary yet.`);

@@ -48,7 +48,7 @@ export async function redo(chosen: Chosen, input: Input<typeof redoInput>, signa
 
 /** The newest undo or restore of the newest turn that stands and wrote something: what a redo takes back, if any. */
 async function newestStanding(session: Session): Promise<string | undefined> {
-  const { items } = need(await session.timeline({ limit: 1 }));
+  const { items } = need(await session.timeline({ limit: 1, lines: false }));
   const found = items.findLast(
     (item) =>
       item.type === 'operation' &&

@@ -122,7 +122,7 @@ async function unrevert({ thread, session, takenOut }: Place): Promise<string> {
 const TURNS = 64;
 
 async function newestTurns(thread: Thread): Promise<ListedTurn[]> {
-  const timeline = await thread.session.timeline({ limit: TURNS });
+  const timeline = await thread.session.timeline({ limit: TURNS, lines: false });
   return timeline.available ? timeline.items.filter((item) => item.type === 'boundary') : [];
 }
 
@@ -138,7 +138,7 @@ async function diff(
 }
 
 async function newestPosition(thread: Thread): Promise<string | null> {
-  const timeline = await thread.session.timeline({ limit: 1 });
+  const timeline = await thread.session.timeline({ limit: 1, lines: false });
   const turn = timeline.available ? timeline.items.find((item) => item.type === 'boundary') : undefined;
   return turn?.type === 'boundary' ? turn.position : null;
 }

@@ -99,7 +99,7 @@ class Run {
 
   /** The run answers no new message, and the thread has a turn that it belongs to. */
   async #goesOn(): Promise<boolean> {
-    const newest = await this.thread.session.timeline({ limit: 1 });
+    const newest = await this.thread.session.timeline({ limit: 1, lines: false });
     return newest.available && newest.items.length > 0;
   }
 

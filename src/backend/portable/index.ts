@@ -39,6 +39,8 @@ export class Node implements Entry {
   flags: number = EntryFlag.untrusted | EntryFlag.partial;
   /** Null: no folder, or one whose names were never looked at. */
   children: Map<string, Node> | null = null;
+  /** Of a folder: the number by which `glances.ts` knows its plain files; -1 where that is not known, or not true any more. */
+  sight = -1;
 
   constructor(name: string) {
     this.name = name;
@@ -81,29 +83,47 @@ export class IndexTree {
   /** Sets an entry; folders that lead to it are made where they lack. What isn't a folder loses what was below it. */
   put(path: RelPath, entry: Entry): void {
     let node = this.root;
+    let parent = node;
     if (path !== '') {
       for (const name of path.split('/')) {
+        parent = node;
         node.children ??= new Map();
         let child = node.children.get(name);
         if (child === undefined) {
           child = new Node(name);
           node.children.set(name, child);
+          node.sight = -1;
         }
         node = child;
       }
     }
+    parent.sight = -1;
+    node.sight = -1;
     node.version = entry.version;
     node.stat = entry.stat;
     node.flags = entry.flags;
     if (entry.version.kind === 'dir') node.children ??= new Map();
-    else if (!keepsChildren(entry)) node.children = null;
+    else if (!keepsChildren(entry)) dropChildren(node);
   }
 
   /** Forgets a path and all below it. */
   remove(path: RelPath): void {
     if (path === '') return;
-    this.find(parentOf(path))?.children?.delete(path.slice(path.lastIndexOf('/') + 1));
+    const parent = this.find(parentOf(path));
+    const name = path.slice(path.lastIndexOf('/') + 1);
+    const node = parent?.children?.get(name);
+    if (parent === undefined || node === undefined) return;
+    parent.sight = -1;
+    dropChildren(node);
+    parent.children?.delete(name);
   }
+}
+
+/** What was below a node is in the index no more. */
+function dropChildren(node: Node): void {
+  node.sight = -1;
+  for (const child of node.children?.values() ?? []) dropChildren(child);
+  node.children = null;
 }
 
 /** A folder that can't be entered now keeps what is known below it. */

@@ -111,7 +111,12 @@ export class Ingester {
       this.#one(path);
       hooks.progress({ phase: 'ingest', done: done + 1, total: ordered.length });
     });
-    const counts = { filesHashed: this.#hashed, storedFiles: this.#storedFiles, storedBytes: this.#storedBytes };
+    const counts = {
+      filesHashed: this.#hashed,
+      storedFiles: this.#storedFiles,
+      storedBytes: this.#storedBytes,
+      borrowedFiles: 0,
+    };
     return { ...counts, left: this.#left, problems: this.problems };
   }
 

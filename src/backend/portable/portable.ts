@@ -109,6 +109,10 @@ class PortableTree implements Tree {
   setRules(snapshot: Uint8Array): Promise<void> {
     return this.#ask('setRules', [ownBytes(snapshot)]);
   }
+  /** Node's own watcher of folders loses events on Linux without a word. */
+  async watch(): Promise<string> {
+    return 'the portable backend looks everywhere each time';
+  }
   scan(options: ScanOptions = {}): Promise<ScanResult> {
     const { renewRules, hold, only, rehash } = options;
     return this.#ask('scan', [{ renewRules, hold, only, rehash }], options);

@@ -151,7 +151,7 @@ function decompress(codec: number, payload: Buffer, rawLength: number): Buffer {
 /** `chunks`: where the bytes of a large content lie; they are the caller's to read and check. */
 export type Decoded =
   | { readonly bytes: Buffer }
-  | { readonly chunks: readonly Chunk[]; readonly list: Buffer }
+  | { readonly name: Hash; readonly chunks: readonly Chunk[]; readonly list: Buffer }
   | { readonly damage: string };
 
 /** The bytes of a whole record that should be the blob `hash`, every check made. */
@@ -166,7 +166,9 @@ export function decodeRecord(hasher: Hasher, record: Buffer, hash: Hash): Decode
   }
   if (header.codec === CHUNKS) {
     const chunks = decodeList(payload, header.rawLength);
-    return chunks === null ? { damage: 'the list of its chunks makes no sense' } : { chunks, list: payload };
+    return chunks === null
+      ? { damage: 'the list of its chunks makes no sense' }
+      : { name: hash, chunks, list: payload };
   }
   try {
     const bytes = decompress(header.codec, payload, header.rawLength);

@@ -7,6 +7,7 @@ import type { ChangeSet } from './change-set.ts';
 import { type FsNow, isRacy } from './clock.ts';
 import { fsPath, isTempName } from './coverage.ts';
 import { errnoOf, type WorkHooks } from './faults.ts';
+import type { Glances } from './glances.ts';
 import { bytePath } from './ignore.ts';
 import { type IndexTree, type Node, nodesBelow } from './index.ts';
 import type { PresentRules } from './present-rules.ts';
@@ -31,6 +32,8 @@ export interface ScanSettings {
   readonly now: FsNow | null;
   /** Stat keys may be trusted. */
   readonly trusting: boolean;
+  /** Told of folders whose files are as they were; null where none are told. */
+  readonly glances: Glances | null;
   readonly hooks: WorkHooks;
 }
 

@@ -10,12 +10,13 @@
  */
 import type { BigIntStats } from 'node:fs';
 import { parentOf } from '../../rel-path.ts';
-import type { RelPath } from '../../types.ts';
+import type { RelPath, StatKey } from '../../types.ts';
 import { Classifier, type Entered, type Name, type Place, veilOf } from './classify.ts';
 import { isKeyOf, joinPath, kindOf, sameStat, statKey } from './coverage.ts';
 import { checkCancelled } from './faults.ts';
 import { EntryFlag, type Node } from './index.ts';
 import type { ScanContext } from './scan-context.ts';
+import { sightOf } from './sight.ts';
 
 /** A folder that is to be entered. */
 interface Task extends Entered {
@@ -33,10 +34,20 @@ interface Names {
   readonly moved: boolean;
 }
 
+/** A covered file, or a folder, with nothing about it that asks for a closer look than at its stat key. */
+type PlainNode = Node & { readonly stat: StatKey };
+
+function isPlain(node: Node): node is PlainNode {
+  const { version, flags, stat, name } = node;
+  return flags === 0 && stat !== null && (version.kind === 'file' || (version.kind === 'dir' && !/git/i.test(name)));
+}
+
 export class Scanner {
   readonly #context: ScanContext;
   readonly #classify: Classifier;
   readonly #tasks: Task[] = [];
+  /** Folders that are as the index has them, with all their plain names. */
+  readonly #same: Pick<Task, 'path' | 'node'>[] = [];
   /** Folders that could not be entered; what is below them keeps its entries and rules. */
   readonly unentered: RelPath[] = [];
 
@@ -55,11 +66,13 @@ export class Scanner {
     const context = this.#context;
     const root = context.checkRoot();
     const changed = context.renew && (context.frozen === null || !context.present.sameAbove(context.frozen));
+    context.settings.glances?.look(context.index, () => checkCancelled(context.hooks));
     const task = { path: '' as RelPath, node: context.index.root, stat: root, changed, veil: null, incomplete: false };
     this.#tasks.push(task);
     for (let next = this.#tasks.pop(); next !== undefined; next = this.#tasks.pop()) {
       checkCancelled(context.hooks);
       this.#folder(next);
+      for (let same = this.#same.pop(); same !== undefined; same = this.#same.pop()) this.#sameFolder(same);
       context.progress();
     }
     context.checkRoot();
@@ -86,15 +99,32 @@ export class Scanner {
       changed ||= !same;
     }
     this.#classify.folder(task, { moved: found.moved, read: found.read });
-    const place: Place = { folder: path, changed, veil: task.veil, incomplete: task.incomplete };
-    for (const name of found.names) {
-      context.countEntry();
+    this.#each(found.names, { folder: path, changed, veil: task.veil, incomplete: task.incomplete });
+    if (found.read && node !== undefined) this.#missing(task, found.names);
+  }
+
+  #each(names: readonly Name[], place: Place): void {
+    for (const name of names) {
+      this.#context.countEntry();
       const entered = this.#classify.name(name, place);
-      const at = joinPath(path, name.name);
-      if (entered !== null) this.#tasks.push({ ...entered, path: at, node: name.node, changed });
+      const at = joinPath(place.folder, name.name);
+      if (entered !== null) this.#tasks.push({ ...entered, path: at, node: name.node, changed: place.changed });
       else if (name.stat === 'unreadable' && name.node !== undefined) this.#keep(at, name.node);
     }
-    if (found.read && node !== undefined) this.#missing(task, found.names);
+  }
+
+  #sameFolder({ path, node }: Pick<Task, 'path' | 'node'>): void {
+    const names = node === undefined ? null : this.#rest(path, node);
+    const plain = { changed: false, veil: null, incomplete: false };
+    if (names !== null) {
+      this.#each(names, { folder: path, ...plain });
+      return;
+    }
+    // A name is gone: the folder is to be read.
+    const stat = this.#context.tryLstat(path);
+    if (stat === undefined || stat === 'unreadable')
+      this.#context.problem(path, 'vanished', 'it went while it was scanned');
+    else this.#folder({ path, node, stat, ...plain });
   }
 
   #keep(path: RelPath, node: Node | undefined): void {
@@ -136,34 +166,79 @@ export class Scanner {
    * The names that the index has, without those that are plainly as they were; null where one is gone, so that the folder
    * has to be read.
    */
-  #known({ path, node }: Task): Name[] | null {
+  #known({ path, node, veil, incomplete }: Task): Name[] | null {
     const context = this.#context;
+    const { glances } = context.settings;
+    if (node === undefined) return [];
+    if (glances?.isSame(node) === true && veil === null && !incomplete) return this.#rest(path, node);
     const names: Name[] = [];
+    const plain: PlainNode[] = [];
     let unchanged = 0;
-    for (const child of node?.children?.values() ?? []) {
-      const at = joinPath(path, child.name);
-      if (context.skips(at, child.name)) continue;
-      const name: Name = { name: child.name, node: child, kind: null };
-      if ((child.flags & EntryFlag.ignored) === 0) {
-        name.stat = context.tryLstat(at);
-        if (name.stat === undefined) return null;
-        if (this.#isUnchangedFile(child, name.stat)) {
-          unchanged++;
-          continue;
-        }
-      }
-      names.push(name);
+    for (const child of node.children?.values() ?? []) {
+      const name = this.#lookAt(path, child);
+      if (name === null) return null;
+      if (name === undefined) continue;
+      const same = isPlain(child) && typeof name.stat === 'object' && isKeyOf(child.stat, name.stat);
+      if (same) plain.push(child);
+      if (same && this.#isSettledFile(child)) unchanged++;
+      else names.push(name);
     }
     context.files += unchanged;
     context.countEntries(unchanged);
+    if (glances !== null) this.#sight(path, node, plain);
+    return names;
+  }
+
+  /** A known name; undefined where it is never looked at, null where it is gone. */
+  #lookAt(folder: RelPath, child: Node): Name | undefined | null {
+    const context = this.#context;
+    const at = joinPath(folder, child.name);
+    if (context.skips(at, child.name)) return undefined;
+    const name: Name = { name: child.name, node: child, kind: null };
+    if ((child.flags & EntryFlag.ignored) !== 0) return name;
+    name.stat = context.tryLstat(at);
+    return name.stat === undefined ? null : name;
+  }
+
+  /** Of a folder whose plain names are as they were: the others, and folders of which not all is. */
+  #rest(path: RelPath, node: Node): Name[] | null {
+    const context = this.#context;
+    const { glances } = context.settings;
+    const names: Name[] = [];
+    const { rest, folders, files } = glances?.seen(node) ?? { rest: [], folders: [], files: 0 };
+    const same: Pick<Task, 'path' | 'node'>[] = [];
+    for (const child of [...rest, ...folders]) {
+      if (glances?.isSame(child) === true) {
+        same.push({ path: joinPath(path, child.name), node: child });
+        continue;
+      }
+      const name = this.#lookAt(path, child);
+      if (name === null) return null;
+      if (name !== undefined) names.push(name);
+    }
+    this.#same.push(...same);
+    context.files += files;
+    context.countEntries(files + same.length);
+    context.statCalls += files + same.length;
     return names;
   }
 
   /** Within a turn no rule is asked about a covered file: under a trusted key nothing is to be done. */
-  #isUnchangedFile({ version, flags, stat: known }: Node, stat: BigIntStats | 'unreadable'): boolean {
+  #isSettledFile({ version, stat }: PlainNode): boolean {
     const { renew, settings } = this.#context;
-    if (renew || flags !== 0 || version.kind !== 'file' || known === null || stat === 'unreadable') return false;
-    return known.size <= settings.maxFileBytes && isKeyOf(known, stat);
+    return !renew && version.kind === 'file' && stat.size <= settings.maxFileBytes;
+  }
+
+  /** Has the next scan of a turn look at all plain names of a folder at once, where all of them are as the index has them. */
+  #sight(path: RelPath, node: Node, plain: readonly PlainNode[]): void {
+    const { glances, root, maxFileBytes } = this.#context.settings;
+    if (glances === null || node.sight >= 0 || plain.length === 0) return;
+    const children = [...(node.children?.values() ?? [])];
+    const rest = children.filter((child) => !isPlain(child));
+    if (rest.length + plain.length < children.length || plain.some(({ stat }) => stat.size > maxFileBytes)) return;
+    const sight = sightOf(root, path, plain);
+    const folders = plain.filter(({ version }) => version.kind === 'dir');
+    if (sight !== null) glances.add(node, { sight, rest, folders, files: plain.length - folders.length });
   }
 
   #readNames({ path, node, stat }: Task): Names | null {

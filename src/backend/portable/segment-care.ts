@@ -11,6 +11,7 @@ import { TakebackError } from '../../errors.ts';
 import type { Hash } from '../../types.ts';
 import type { Chunk } from './chunks.ts';
 import { checkCancelled, errnoOf, type WorkHooks } from './faults.ts';
+import { chunksOf } from './large.ts';
 import { decodeRecord, SEGMENT_HEADER } from './records.ts';
 import type { SegmentFile } from './segment-file.ts';
 import type { SegmentStore } from './segments.ts';
@@ -71,7 +72,7 @@ export function withChunks(store: SegmentStore, live: ReadonlySet<Hash>): Readon
   const all = new Set(live);
   for (const hash of live) {
     try {
-      for (const chunk of store.chunksOf(hash) ?? []) all.add(chunk.hash);
+      for (const chunk of chunksOf(store, hash) ?? []) all.add(chunk.hash);
     } catch (error) {
       if (error instanceof TakebackError && error.code === 'ERR_BLOB_CORRUPT') return null;
       throw error;
@@ -95,11 +96,17 @@ function isCollectable(store: SegmentStore, file: SegmentFile, keep: ReadonlySet
   return records === 0 || size > file.end;
 }
 
+/** Ours may have been taken over: what it held then counts where it can be read. */
+function isInOwn({ own }: SegmentStore, hash: Hash): boolean {
+  const place = own?.find(hash, Buffer.from(hash, 'hex'));
+  return place !== undefined && own !== null && !('damage' in own.read(hash, place));
+}
+
 /** Copies what lives in a segment into our own. Answers the bytes, or null where a live record can't be read. */
 function copyLive(store: SegmentStore, file: SegmentFile, keep: ReadonlySet<Hash>): number | null {
   let copied = 0;
   for (const [hash, place] of file.entries()) {
-    if (!keep.has(hash) || store.own?.find(hash, Buffer.from(hash, 'hex')) !== undefined) continue;
+    if (!keep.has(hash) || isInOwn(store, hash)) continue;
     const record = file.readRecord(place);
     if ('damage' in decodeRecord(store.hasher, record, hash)) return null;
     store.appendRecord(hash, place.rawLength, record);
@@ -125,20 +132,41 @@ export function collectSegments(
   hooks: WorkHooks,
 ): { freedBytes: number; keptBytes: number } {
   const keep = withChunks(store, live);
-  const candidates = keep === null ? [] : store.files().filter((file) => isCollectable(store, file, keep));
+  const isOld = (file: SegmentFile) => unlessGone(store, file, () => keep !== null && isCollectable(store, file, keep));
+  const candidates = store.files().filter(isOld);
+  for (const file of candidates) store.doomed.add(file);
   let freedBytes = 0;
-  for (const [done, file] of candidates.entries()) {
-    checkCancelled(hooks);
-    const size = statSync(file.path).size;
-    const copied = copyLive(store, file, keep ?? live);
-    if (copied !== null) {
-      store.sync();
-      drop(store, file);
-      freedBytes += size - copied;
+  try {
+    for (const [done, file] of candidates.entries()) {
+      checkCancelled(hooks);
+      freedBytes += unlessGone(store, file, () => collectOne(store, file, keep ?? live)) ?? 0;
+      hooks.progress({ phase: 'gc', done: done + 1, total: candidates.length });
     }
-    hooks.progress({ phase: 'gc', done: done + 1, total: candidates.length });
+  } finally {
+    store.doomed.clear();
   }
   store.sync();
   const keptBytes = store.files().reduce((sum, file) => sum + file.end, 0);
   return { freedBytes, keptBytes };
+}
+
+/** Answers the bytes that went. */
+function collectOne(store: SegmentStore, file: SegmentFile, keep: ReadonlySet<Hash>): number {
+  const size = statSync(file.path).size;
+  const copied = copyLive(store, file, keep);
+  if (copied === null) return 0;
+  store.sync();
+  drop(store, file);
+  return size - copied;
+}
+
+/** Another process may take a closed segment over at any time: then it isn't ours to collect. */
+function unlessGone<T>(store: SegmentStore, file: SegmentFile, work: () => T): T | undefined {
+  try {
+    return work();
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error;
+    store.forget(file);
+    return undefined;
+  }
 }

@@ -6,7 +6,9 @@
  * valid idx only what lies beyond the idx is scanned. Descriptors of foreign segments are opened for one read and
  * closed, save where `pin` asks to keep one: then the bytes can be had even after another process unlinked the file.
  */
+import { randomBytes } from 'node:crypto';
 import {
+  chmodSync,
   closeSync,
   fchmodSync,
   fdatasyncSync,
@@ -16,6 +18,8 @@ import {
   readFileSync,
   renameSync,
   statSync,
+  unlinkSync,
+  writeFileSync,
 } from 'node:fs';
 import type { Hash } from '../../types.ts';
 import { readAt, writeAll } from './durable.ts';
@@ -136,6 +140,22 @@ export class SegmentFile {
     }
   }
 
+  /** The idx only spares a scan: where it can't be written, the next reader scans. */
+  writeIdx(): void {
+    const temp = `${this.idxPath}.${randomBytes(4).toString('hex')}.new`;
+    try {
+      writeFileSync(temp, records.encodeIdx(this.#hasher, this.entries(), this.end), { mode: 0o600, flag: 'wx' });
+      chmodSync(temp, 0o600);
+      renameSync(temp, this.idxPath);
+    } catch {
+      try {
+        unlinkSync(temp);
+      } catch {
+        // It was never made.
+      }
+    }
+  }
+
   /** A whole record as it stands in the file, unchecked. Throws ENOENT where the file is gone. */
   readRecord(place: records.Place): Buffer {
     return this.#withFile((fd) => readAt(fd, place.offset, records.recordSize(place)));
@@ -162,6 +182,17 @@ export class SegmentFile {
     });
   }
 
+  get count(): number {
+    return (this.#table?.count ?? 0) + this.#scanned.size;
+  }
+
+  /** Knows what `other` knows: the same file, under another name. */
+  protected takeKnowledge(other: SegmentFile): void {
+    this.#table = other.#table;
+    for (const [hash, place] of other.#scanned) this.#scanned.set(hash, place);
+    this.#end = other.#end;
+  }
+
   /** Notes a record that was just appended at `offset`. */
   protected noteRecord(hash: Hash, place: records.Place): void {
     this.#scanned.set(hash, place);
@@ -180,17 +211,46 @@ export class OwnSegment extends SegmentFile {
   /** A failed append could not be cut off: what is appended now would stand behind damage. */
   broken = false;
 
-  constructor(path: string, hasher: Hasher, seed: bigint) {
+  /** @param adopted the closed segment that was renamed to `path`, to go on behind its records; undefined: a new one */
+  constructor(path: string, { hasher, seed, adopted }: { hasher: Hasher; seed: bigint; adopted?: SegmentFile }) {
     super(path, hasher, seed);
-    this.#fd = openSync(path, 'ax+', 0o600);
+    this.#fd = openSync(path, adopted === undefined ? 'ax+' : 'a+', 0o600);
     try {
-      fchmodSync(this.#fd, 0o600);
-      writeAll(this.#fd, records.segmentHeader(seed));
-      this.noteHeader();
+      if (adopted === undefined) {
+        fchmodSync(this.#fd, 0o600);
+        writeAll(this.#fd, records.segmentHeader(seed));
+        this.noteHeader();
+      } else {
+        this.takeKnowledge(adopted);
+        if (fstatSync(this.#fd).size !== this.end) throw new Error('the segment is not as long as it was');
+      }
     } catch (error) {
       closeSync(this.#fd);
       throw error;
     }
+  }
+
+  /**
+   * Takes over a closed segment, or answers null where another process was first. Renaming it is what takes it; its idx
+   * goes, for it covers less than the segment will soon hold.
+   */
+  static adopt(closed: SegmentFile, path: string, of: { hasher: Hasher; seed: bigint }): OwnSegment | null {
+    try {
+      if (closed.end !== statSync(closed.path).size) return null;
+      renameSync(closed.path, path);
+    } catch (error) {
+      if (errnoOf(error) === 'ENOENT') return null;
+      throw error;
+    }
+    let own: OwnSegment | null = null;
+    try {
+      own = new OwnSegment(path, { ...of, adopted: closed });
+      unlinkSync(closed.idxPath);
+    } catch {
+      // An idx that isn't there, or stays, is a cache either way. A segment that can't be had goes back.
+      if (own === null) renameSync(path, closed.path);
+    }
+    return own;
   }
 
   append(hash: Hash, rawLength: number, record: Buffer): void {

@@ -58,9 +58,14 @@ export function newSegmentName(): string {
   return `${process.pid}-${startTimeOf(process.pid) ?? 0n}-${randomBytes(4).toString('hex')}.seg`;
 }
 
-/** The name of the same segment once nobody writes to it. */
-export function sealedName(name: string): string {
-  return name.replace(SEGMENT_NAME, '0-0-$3.seg');
+/** A name for a segment that nobody writes to any more. Never one that it had before: readers know such a segment whole. */
+export function sealedName(): string {
+  return `0-0-${randomBytes(4).toString('hex')}.seg`;
+}
+
+/** True for a segment that its writer closed. */
+export function isSealed(name: string): boolean {
+  return writerOf(name)?.pid === 0;
 }
 
 /** The writer that a segment's name tells of, or null where it is no segment's name. */

@@ -2,28 +2,31 @@
  * The local blob store: bytes named by their seeded XXH3-128, in append-only segment files that both backends and several
  * processes share (docs/formats.md).
  *
- * How: each store appends to one segment of its own, made at the first `put`, and reads everybody's. A blob that is
+ * How: each store appends to one segment of its own, made at the first `put` or taken over from a process that closed it,
+ * and reads everybody's. A blob that is
  * known already is compared byte by byte; one whose stored bytes turn out damaged is stored anew. Until `sync` a blob
  * that was only found, not written, is held by an open descriptor: if its segment was collected meanwhile, `sync` copies
  * it, and it makes it durable in any case, as its writer may not have. So: `put` all, `sync`, then commit the rows that
  * name the blobs, with `sync` and commit under the workspace's lock.
  *
- * A content over `OVER` bytes is stored in chunks (`chunks.ts`). Synchronous, for a worker thread. Does not cover:
- * borrowed git objects.
+ * A content over `OVER` bytes is stored in chunks (`chunks.ts`). What is borrowed from git's packs is `loans.ts`'s.
+ * Synchronous, for a worker thread.
  */
 import { randomBytes } from 'node:crypto';
-import { chmodSync, mkdirSync, readdirSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { TakebackError } from '../../errors.ts';
 import type { Hash } from '../../types.ts';
-import { type Chunk, Large, OVER } from './chunks.ts';
+import { Large, OVER } from './chunks.ts';
 import { syncFolder } from './durable.ts';
 import { asStoreError, doing, errnoOf, type WorkHooks } from './faults.ts';
 import { Hasher } from './hash.ts';
+import { type Found, holdsAll, piecesOf, wholeOf } from './large.ts';
+import { Loans } from './loans.ts';
 import { type Decoded, encodeIdx, encodeListRecord, encodeRecord, type Place, SEGMENT_HEADER } from './records.ts';
 import { collectSegments, type Problem, verifySegments } from './segment-care.ts';
 import { OwnSegment, SegmentFile } from './segment-file.ts';
-import { isAlive, newSegmentName, sealedName, writerOf } from './segment-name.ts';
+import { isAlive, isSealed, newSegmentName, sealedName, writerOf } from './segment-name.ts';
 
 export interface Put {
   readonly hash: Hash;
@@ -40,6 +43,12 @@ export class CollisionError extends TakebackError {
   }
 }
 
+/** Larger closed segments are not taken over: each close writes the idx of all that a segment holds. */
+const LARGEST_ADOPTED_BYTES = 16 * 1024 * 1024;
+const MOST_ADOPTED_RECORDS = 8192;
+/** How often a read looks for a blob whose segment went away under it. */
+const LOOKS = 8;
+
 export class SegmentStore {
   readonly #dir: string;
   readonly #seed: bigint;
@@ -49,13 +58,17 @@ export class SegmentStore {
   #own: OwnSegment | null = null;
   /** Blobs put since the last sync, and the segment that each was found in or written to. */
   readonly #unsettled = new Map<Hash, SegmentFile>();
+  /** Being collected: none of them is taken over. */
+  readonly doomed = new Set<SegmentFile>();
   #folderUnsynced = false;
+  readonly #loans: Loans;
 
   /** Use `open`; tests hand in a hasher of theirs. */
   constructor(dir: string, seed: bigint, hasher: Hasher) {
     this.#dir = dir;
     this.#seed = seed;
     this.#hasher = hasher;
+    this.#loans = new Loans(join(dirname(dir), 'borrowed'), hasher);
     doing(`can't open the segments in ${dir}`, () => {
       if (mkdirSync(dir, { recursive: true, mode: 0o700 }) !== undefined) chmodSync(dir, 0o700);
     });
@@ -145,11 +158,33 @@ export class SegmentStore {
 
   #newSegment(): OwnSegment {
     const name = newSegmentName();
-    const own = new OwnSegment(join(this.#dir, name), this.#hasher, this.#seed);
+    const path = join(this.#dir, name);
+    const own = this.#adopt(path) ?? new OwnSegment(path, { hasher: this.#hasher, seed: this.#seed });
     this.#own = own;
     this.#segments.set(name, own);
     this.#folderUnsynced = true;
     return own;
+  }
+
+  /** A closed segment that is ours now; null where there is none to be had. The fullest first: each is filled once. */
+  #adopt(path: string): OwnSegment | null {
+    const small = this.files().filter(
+      (file) =>
+        isSealed(basename(file.path)) &&
+        !this.doomed.has(file) &&
+        file.end >= SEGMENT_HEADER &&
+        file.end < LARGEST_ADOPTED_BYTES &&
+        file.count < MOST_ADOPTED_RECORDS,
+    );
+    for (const closed of small.sort((a, b) => b.end - a.end)) {
+      const own = OwnSegment.adopt(closed, path, { hasher: this.#hasher, seed: this.#seed });
+      if (own === null) continue;
+      this.#segments.delete(basename(closed.path));
+      for (const [hash, segment] of this.#unsettled) if (segment === closed) this.#unsettled.set(hash, own);
+      closed.unpin();
+      return own;
+    }
+    return null;
   }
 
   /**
@@ -158,42 +193,19 @@ export class SegmentStore {
    * @throws {TakebackError} `ERR_BLOB_MISSING`; `ERR_BLOB_CORRUPT` where every copy is damaged
    */
   read(hash: Hash): Buffer {
-    const found = this.#find(hash);
-    return 'bytes' in found ? found.bytes : Buffer.concat([...this.#chunks(hash, found.chunks)]);
+    return wholeOf(this, hash);
   }
 
   /** The same, at most a chunk at once. What came before an error is not to be used. */
-  *pieces(hash: Hash): Generator<Buffer> {
-    const found = this.#find(hash);
-    if ('bytes' in found) yield found.bytes;
-    else yield* this.#chunks(hash, found.chunks);
+  pieces(hash: Hash): Generator<Buffer> {
+    return piecesOf(this, hash);
   }
 
-  *#chunks(hash: Hash, chunks: readonly Chunk[]): Generator<Buffer> {
-    const name = this.#hasher.running();
-    for (const chunk of chunks) {
-      const found = this.#find(chunk.hash);
-      if (!('bytes' in found) || found.bytes.length !== chunk.length)
-        throw new TakebackError('ERR_BLOB_CORRUPT', `blob ${hash} is damaged: a chunk has another length`);
-      name.update(found.bytes);
-      yield found.bytes;
-    }
-    if (name.digest() !== hash)
-      throw new TakebackError('ERR_BLOB_CORRUPT', `blob ${hash} is damaged: its chunks are not its bytes`);
-  }
-
-  /** The chunks of a large content; null where it is stored whole, or not at all. @throws as `read` where it is damaged */
-  chunksOf(hash: Hash): readonly Chunk[] | null {
-    const first = this.#locations(hash).next();
-    if (first.done || first.value.place.rawLength <= OVER) return null;
-    const found = this.#find(hash);
-    return 'chunks' in found ? found.chunks : null;
-  }
-
-  #find(hash: Hash): Exclude<Decoded, { damage: string }> {
+  /** What stands under that name: bytes, or where they lie. @throws as `read` */
+  find(hash: Hash): Found {
     let damage: string | null = null;
-    // Twice: another process may have moved the blob to a segment that we don't know yet.
-    for (const again of [true, false]) {
+    let moved = false;
+    for (let look = 1; look <= LOOKS; look += 1) {
       for (const { segment, place } of this.#locations(hash)) {
         try {
           const found = segment.read(hash, place);
@@ -202,11 +214,17 @@ export class SegmentStore {
         } catch (error) {
           if (errnoOf(error) !== 'ENOENT') throw asStoreError(error, `can't read the segment ${segment.path}`);
           this.forget(segment);
+          moved = true;
         }
       }
-      if (again) this.refresh();
+      // Another process may have made it; or moved it, as it collected, closed or took over the segment.
+      if (look > 1 && !moved) break;
+      this.refresh();
     }
     if (damage !== null) throw new TakebackError('ERR_BLOB_CORRUPT', `blob ${hash} is damaged: ${damage}`);
+    const real = this.#loans.real(hash);
+    if (real === null) throw new TakebackError('ERR_BLOB_CORRUPT', `the git object of ${hash} can't be read`);
+    if (real !== undefined) return this.find(real);
     throw new TakebackError('ERR_BLOB_MISSING', `no blob ${hash} in ${this.#dir}`);
   }
 
@@ -215,16 +233,13 @@ export class SegmentStore {
    * other processes.
    */
   has(hash: Hash): boolean {
+    return holdsAll(this, this.#loans.real(hash) ?? hash);
+  }
+
+  /** Of the first record of that name; undefined where we know none. */
+  rawLength(hash: Hash): number | undefined {
     const first = this.#locations(hash).next();
-    if (first.done) return false;
-    if (first.value.place.rawLength <= OVER) return true;
-    try {
-      return this.chunksOf(hash)?.every((chunk) => this.has(chunk.hash)) ?? true;
-    } catch (error) {
-      // A list that can't be read is there; reading it tells of the damage.
-      if (error instanceof TakebackError && error.code === 'ERR_BLOB_CORRUPT') return true;
-      throw error;
-    }
+    return first.done ? undefined : first.value.place.rawLength;
   }
 
   /** Takes in what other processes appended, made or collected. */
@@ -250,23 +265,7 @@ export class SegmentStore {
       return;
     }
     this.#segments.set(name, segment);
-    if (!segment.hasIdx && segment.end > SEGMENT_HEADER && !this.isForeign(segment)) this.#writeIdx(segment);
-  }
-
-  /** The idx only spares a scan: where it can't be written, the next reader scans. */
-  #writeIdx(segment: SegmentFile): void {
-    const temp = `${segment.idxPath}.${randomBytes(4).toString('hex')}.new`;
-    try {
-      writeFileSync(temp, encodeIdx(this.#hasher, segment.entries(), segment.end), { mode: 0o600, flag: 'wx' });
-      chmodSync(temp, 0o600);
-      renameSync(temp, segment.idxPath);
-    } catch {
-      try {
-        unlinkSync(temp);
-      } catch {
-        // It was never made.
-      }
-    }
+    if (!segment.hasIdx && segment.end > SEGMENT_HEADER && !this.isForeign(segment)) segment.writeIdx();
   }
 
   /**
@@ -316,7 +315,8 @@ export class SegmentStore {
   /** Reads and checks every record of every segment. */
   verify(hooks: WorkHooks): { checked: number; problems: Problem[] } {
     this.refresh();
-    return verifySegments(this, this.files(), hooks);
+    const { checked, problems } = verifySegments(this, this.files(), hooks);
+    return { checked, problems: [...problems, ...this.#loans.problems()] };
   }
 
   /**
@@ -328,12 +328,25 @@ export class SegmentStore {
     this.refresh();
     const keep = new Set(live);
     for (const hash of this.#unsettled.keys()) keep.add(hash);
+    const returned = doing("can't let go of git's packs", () => this.#loans.collect(keep));
+    this.#loans.addReal(keep);
     this.sealOwn();
     return doing(`can't collect the segments in ${this.#dir}`, () => {
       // What a process left that was killed while it wrote an idx.
       for (const name of readdirSync(this.#dir)) if (name.endsWith('.new')) unlinkSync(join(this.#dir, name));
-      return collectSegments(this, keep, hooks);
+      const { freedBytes, keptBytes } = collectSegments(this, keep, hooks);
+      return { freedBytes: freedBytes + returned, keptBytes };
     });
+  }
+
+  /** Takes what is borrowed into the store; looks for loans of other processes. Answers whether there are, or were, any. */
+  settle(): boolean {
+    return this.#loans.settle(this);
+  }
+
+  /** See `Loans.real`. */
+  real(name: Hash): Hash | null | undefined {
+    return this.#loans.real(name);
   }
 
   // ---- for segment-care.ts ----
@@ -364,11 +377,12 @@ export class SegmentStore {
     own.sync();
     this.#own = null;
     this.#segments.delete(basename(own.path));
-    const name = sealedName(basename(own.path));
+    let name = sealedName();
+    while (existsSync(join(this.#dir, name))) name = sealedName();
     own.seal(join(this.#dir, name));
     this.#folderUnsynced = true;
     const sealed = new SegmentFile(join(this.#dir, name), this.#hasher, this.#seed);
-    this.#writeIdx(own);
+    own.writeIdx();
     sealed.refresh();
     this.#segments.set(name, sealed);
     for (const [hash, segment] of this.#unsettled) if (segment === own) this.#unsettled.set(hash, sealed);

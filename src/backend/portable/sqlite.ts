@@ -16,6 +16,7 @@ import { chmodSync, closeSync, linkSync, openSync, unlinkSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { type ErrorCode, TakebackError } from '../../errors.ts';
 import type { DatabaseOptions, SqlDriver, SqlRow, SqlStatement, SqlValue } from '../backend.ts';
+import { atDatabase } from '../sql-fault.ts';
 import { workerFault } from './worker-fault.ts';
 
 /** What the driver asks of its worker, of one of the connections there. */
@@ -105,7 +106,7 @@ export class SqlThread {
     const connection = this.#nextConnection++;
     this.#connections += 1;
     const worker = this.#worker ?? this.#start();
-    const ask = (work: SqlWork): Promise<SqlRow[][]> => this.#ask(worker, connection, work);
+    const ask = (work: SqlWork): Promise<SqlRow[][]> => atDatabase(file, this.#ask(worker, connection, work));
     try {
       await ask({ kind: 'open', file, busyTimeoutMs });
     } catch (error) {

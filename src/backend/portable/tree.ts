@@ -14,6 +14,7 @@ import type { IngestResult, MovedPath, Position, RuleSources, ScanResult } from 
 import { ChangeSet } from './change-set.ts';
 import { type FsNow, fsNow, isRacy } from './clock.ts';
 import type { WorkHooks } from './faults.ts';
+import { Glances } from './glances.ts';
 import type { Hasher } from './hash.ts';
 import { bytePath } from './ignore.ts';
 import { EntryFlag, IndexTree, nodesBelow, pathOrder } from './index.ts';
@@ -39,6 +40,10 @@ export interface TreeSettings {
 
 export interface TreeBlobs extends BlobSink {
   read(hash: Hash): Buffer;
+  /** Takes in what is borrowed; answers whether anything is or was. */
+  settle(): boolean;
+  /** The blob that has a borrowed name's bytes; else undefined or null. */
+  real(hash: Hash): Hash | null | undefined;
 }
 
 /** `ScanOptions` without what can't cross. */
@@ -69,6 +74,7 @@ export class TreeHost {
   readonly #rootId: { ino: bigint; dev: bigint };
   readonly #file: IndexFile;
   readonly #kept = new Set<RelPath>();
+  readonly #glances = new Glances();
   #index = new IndexTree();
   #at: Position | null = null;
   #scannedAtNs = 0n;
@@ -107,18 +113,31 @@ export class TreeHost {
     this.#scannedAtNs = loaded.scannedAtNs;
     this.#frozen = frozen;
     this.#rulesInFile = loaded.rules;
+    this.#takeIn();
     return loaded.at;
   }
 
   reset(manifest: Hash | null, at: Position | null): void {
     const entries = manifest === null ? [] : decodeVersions(this.#blobs.read(manifest));
+    this.#blobs.settle();
     this.#current = null;
     this.#index = new IndexTree();
     this.#at = at;
     this.#scannedAtNs = 0n;
     this.#file.forget();
     this.#unsaved = [];
-    for (const { path, version } of entries) this.#putUnseen(path, version);
+    for (const { path, version } of entries) this.#putUnseen(path, this.#real(version));
+  }
+
+  /** What is borrowed becomes ours: from here on no version of the index has a borrowed name. */
+  #takeIn(): void {
+    if (!this.#blobs.settle()) return;
+    for (const [, node] of nodesBelow(this.#index.root, '' as RelPath)) node.version = this.#real(node.version);
+  }
+
+  #real(version: Version): Version {
+    const real = version.kind === 'file' ? this.#blobs.real(version.content) : undefined;
+    return version.kind === 'file' && typeof real === 'string' ? { ...version, content: real } : version;
   }
 
   /** A version that was not seen by us: nothing is known of the path's stat key. */
@@ -163,6 +182,8 @@ export class TreeHost {
     if (sources === undefined)
       throw new TakebackError('ERR_INVALID_ARGUMENT', 'the first scan of a tree needs renewRules');
     const clockHolds = at.now !== null && at.now.ns >= this.#scannedAtNs;
+    const trusting = clockHolds && request.rehash !== true;
+    const turn = trusting && request.renewRules === undefined && request.only === undefined;
     return new ScanContext({
       ...at,
       root,
@@ -176,7 +197,8 @@ export class TreeHost {
       renew: request.renewRules !== undefined,
       hold: request.hold ?? [],
       kept: this.#kept,
-      trusting: clockHolds && request.rehash !== true,
+      trusting,
+      glances: turn ? this.#glances : null,
     });
   }
 
@@ -187,8 +209,12 @@ export class TreeHost {
     const context = this.#context(request, { now, set, hooks });
     const judged = context.rulesEvaluated;
     const scanner = new Scanner(context);
-    if (request.only !== undefined) scanner.only(request.only);
-    else scanner.all();
+    try {
+      if (request.only !== undefined) scanner.only(request.only);
+      else scanner.all();
+    } finally {
+      this.#glances.end();
+    }
     const evaluated = context.rulesEvaluated - judged;
     if (context.renew) this.#freeze(set, { context, scanner, partial: request.only !== undefined });
     set.problems.push(...context.present.problems);
@@ -339,6 +365,11 @@ export class TreeHost {
   /** A restore wrote these: covered until the next boundary, whatever the rules say. */
   keepCovered(paths: readonly RelPath[]): void {
     for (const path of paths) this.#kept.add(path);
+  }
+
+  /** Ends its thread. */
+  close(): void {
+    this.#glances.close();
   }
 
   /** Where the index stands. */

@@ -118,6 +118,7 @@ const treeHandlers: Record<string, Handler> = {
   'tree.abilities': ([id]) => treeOf(id).hands.abilities(),
   'tree.emptyTrash': ([id, dir]) => treeOf(id).hands.emptyTrash(dir as string),
   'tree.close': ([id]) => {
+    trees.get(id as number)?.host.close();
     trees.delete(id as number);
   },
 };

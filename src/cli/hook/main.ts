@@ -108,7 +108,13 @@ export async function record(line: CommandLine, action: Action): Promise<Problem
     const projectDir = variable === undefined ? undefined : process.env[variable];
     const root = rootOf({ projectDir, cwd: action.cwd, dataDir });
     if (meansNothing(action, root, dataDir)) return null;
-    const recorder = await EngineRecorder.open({ root, dataDir, backend: backendFor(line), threadId: action.threadId });
+    const recorder = await EngineRecorder.open({
+      root,
+      dataDir,
+      backend: backendFor(line),
+      threadId: action.threadId,
+      lookAhead: action.kind === 'begin' || action.kind === 'end' || action.kind === 'turn-end',
+    });
     await perform(recorder, action, { newId: () => newId(Date.now()), detached: true });
     await recorder.finish();
     return null;
@@ -159,8 +165,13 @@ function limited<T>(work: Promise<T>, ms: number, what: string): Promise<T> {
  *
  * @param args what follows `hook` on the command line
  * @param how records an event; the built file chooses one by the backend
+ * @param end ends the process; all that was to be kept is on its way to disk by then
  */
-export async function hook(args: readonly string[], how: typeof record = record): Promise<never> {
+export async function hook(
+  args: readonly string[],
+  how: typeof record = record,
+  end: (code: number) => never = process.exit,
+): Promise<never> {
   let line: CommandLine;
   try {
     line = parse(args);
@@ -177,5 +188,5 @@ export async function hook(args: readonly string[], how: typeof record = record)
     // Node would wait for the thread that still reads standard input, or writes.
     if (late) process.kill(process.pid, 'SIGKILL');
   }
-  process.exit(0);
+  end(0);
 }

@@ -20,6 +20,8 @@ export interface RecorderOptions {
   readonly dataDir: string;
   readonly backend: 'auto' | 'native' | 'portable';
   readonly threadId: string;
+  /** The event is one that asks for a look at the tree first, not for a boundary. */
+  readonly lookAhead: boolean;
 }
 
 /** Files that are not read by then are read by later looks. Milliseconds; a host gives a hook 30 or 60 seconds. */
@@ -39,7 +41,7 @@ export class EngineRecorder implements Recorder {
   }
 
   /** @throws what `engine/answers.ts` knows as unavailable, and `TakebackError` */
-  static async open({ root, dataDir, backend, threadId }: RecorderOptions): Promise<EngineRecorder> {
+  static async open({ root, dataDir, backend, threadId, lookAhead }: RecorderOptions): Promise<EngineRecorder> {
     const engine = await openEngine({
       root: await resolveRoot(root, false),
       dataDir,
@@ -49,6 +51,7 @@ export class EngineRecorder implements Recorder {
       maxFileBytes: undefined,
       maxEntries: 2_000_000,
       maxFileEvents: 0,
+      lookAhead,
       options: {
         captureDeadlineMs: CAPTURE_DEADLINE_MS,
         retention: { maxAgeDays: DAY, maxBytes: 2 * GIB, maxBoundaries: undefined },
@@ -126,7 +129,8 @@ export class EngineRecorder implements Recorder {
    * segment, so that the next one goes on in it, and may then exit as if it were killed: all else is recorded.
    */
   async finish(): Promise<void> {
+    const { blobs, timeline, openCalls } = this.#engine;
     if (this.#captured) await this.#engine.close();
-    else await this.#engine.blobs.close();
+    else await Promise.all([blobs.close(), timeline.boundLog(), openCalls.boundLog()]);
   }
 }

@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -12,69 +12,15 @@ import type { BackendKind } from '../../../src/backend/backend.ts';
 import { availableBackends } from '../../kit/backends.ts';
 import { Space } from '../../kit/space.ts';
 import { Hooks } from './kit.ts';
+import { modelServer, toolUse } from './model-server.ts';
 
 const CLAUDE = process.env.TAKEBACK_CLAUDE ?? '';
 
-interface Block {
-  readonly start: object;
-  readonly deltas: readonly object[];
-}
-
-function toolUse(id: string, name: string, input: object): Block {
-  return {
-    start: { type: 'tool_use', id, name, input: {} },
-    deltas: [{ type: 'input_json_delta', partial_json: JSON.stringify(input) }],
-  };
-}
-
-function says(text: string): Block {
-  return { start: { type: 'text', text: '' }, deltas: [{ type: 'text_delta', text }] };
-}
-
-/** One answer of the model, as the stream of events that the Messages API sends. */
-function answer(response: ServerResponse, blocks: readonly Block[], reason: 'tool_use' | 'end_turn'): void {
-  response.writeHead(200, { 'content-type': 'text/event-stream' });
-  const send = (type: string, data: object): void => {
-    response.write(`event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`);
-  };
-  const message = { id: 'msg_1', type: 'message', role: 'assistant', model: 'mock', content: [], stop_reason: null };
-  send('message_start', { message: { ...message, stop_sequence: null, usage: { input_tokens: 1, output_tokens: 1 } } });
-  for (const [index, { start, deltas }] of blocks.entries()) {
-    send('content_block_start', { index, content_block: start });
-    for (const delta of deltas) send('content_block_delta', { index, delta });
-    send('content_block_stop', { index });
-  }
-  send('message_delta', { delta: { stop_reason: reason, stop_sequence: null }, usage: { output_tokens: 1 } });
-  send('message_stop', {});
-  response.end();
-}
-
-/** First turn of a conversation with tools: both tools at once. After their results: the end. Anything else: a word. */
+/** Both tools at once, then the end. */
 function serve(root: string): Server {
-  return createServer(async (request, response) => {
-    let text = '';
-    for await (const chunk of request) text += String(chunk);
-    const body = (text === '' ? {} : JSON.parse(text)) as { tools?: { name: string }[]; stream?: boolean };
-    const withTools = body.tools?.some(({ name }) => name === 'Write') ?? false;
-    if (!request.url?.startsWith('/v1/messages') || body.stream !== true) {
-      response.writeHead(200, { 'content-type': 'application/json' });
-      const message = { id: 'm', type: 'message', role: 'assistant', model: 'mock', stop_reason: 'end_turn' };
-      response.end(
-        JSON.stringify({
-          ...message,
-          content: [{ type: 'text', text: 'ok' }],
-          usage: { input_tokens: 1, output_tokens: 1 },
-        }),
-      );
-    } else if (withTools && !text.includes('tool_result')) {
-      const write = toolUse('toolu_write', 'Write', { file_path: join(root, 'made.md'), content: 'made\n' });
-      const shell = toolUse('toolu_shell', 'Bash', {
-        command: 'echo changed > kept.txt',
-        description: 'Change a file',
-      });
-      answer(response, [write, shell], 'tool_use');
-    } else answer(response, [says('Done.')], 'end_turn');
-  });
+  const write = toolUse('toolu_write', 'Write', { file_path: join(root, 'made.md'), content: 'made\n' });
+  const shell = toolUse('toolu_shell', 'Bash', { command: 'echo changed > kept.txt', description: 'Change a file' });
+  return modelServer((answered) => (answered === 0 ? [write, shell] : undefined));
 }
 
 test.skipIf(CLAUDE === '')(

@@ -9,6 +9,7 @@ use super::*;
 use crate::task::Work;
 use crate::wire::check64;
 
+mod adopt;
 mod batch;
 mod chunks;
 mod collect;

@@ -18,6 +18,8 @@ function scanFloor(stage) {
 }
 
 function shadow(stage) {
+  // On a large tree there is none.
+  if (stage.peers?.shadowCapture === undefined) return {};
   return withPeer(stage, 'shadow git', () => stage.peers.shadowCapture());
 }
 
@@ -227,28 +229,47 @@ export function undoRow(stage, session) {
   };
 }
 
+const CAPTURES = 50;
+const CHANGED_CAPTURES = 5;
+
+/** What work adds to a store that is closed before and after, a capture on average: a log of the database is no growth. */
+async function growth(stage, dataDir, { times, work }) {
+  const before = bytesBelow(dataDir);
+  const { workspace, session } = await stage.reopen(dataDir);
+  for (let i = 0; i < times; i += 1) await work(session);
+  const running = bytesBelow(dataDir) - before;
+  await workspace.close();
+  return { bytes: (bytesBelow(dataDir) - before) / times, running };
+}
+
 /** Bytes of the store: not timed, and the same at each run. */
 export async function storeSizes(stage) {
   const { workspace, session, dataDir } = await stage.open();
+  const options = ['--out', join(stage.scratch, 'appended')];
+  const frames = (files) => (stage.floors === null ? null : stage.floors.run('changed', { files, options }).bytes);
   try {
-    const take = capture(stage, session);
     hideGit(stage);
-    await take().finally(() => showGit(stage));
+    await capture(stage, session)().finally(() => showGit(stage));
+    await workspace.close();
     const first = bytesBelow(dataDir);
-    await take();
-    const again = bytesBelow(dataDir);
-    const edited = await stage.edit(100);
-    await take();
-    const changed = bytesBelow(dataDir);
-    const options = ['--out', join(stage.scratch, 'appended')];
-    const floor = stage.floors === null ? null : stage.floors.run('capture', { options }).bytes;
-    const frames = stage.floors === null ? null : stage.floors.run('changed', { files: edited, options }).bytes;
+    await growth(stage, dataDir, { times: 1, work: (again) => capture(stage, again)() });
+    const nothing = await growth(stage, dataDir, { times: CAPTURES, work: (again) => capture(stage, again)() });
+    let edited = [];
+    const changed = await growth(stage, dataDir, {
+      times: CHANGED_CAPTURES,
+      work: async (again) => {
+        edited = await stage.edit(100);
+        await capture(stage, again)();
+      },
+    });
     return {
       firstBytes: first,
-      firstFloorBytes: floor,
-      nothingBytes: again - first,
-      changedBytes: changed - again,
-      changedFloorBytes: frames,
+      firstFloorBytes: stage.floors === null ? null : stage.floors.run('capture', { options }).bytes,
+      nothingBytes: nothing.bytes,
+      runningBytes: nothing.running,
+      captures: CAPTURES,
+      changedBytes: changed.bytes,
+      changedFloorBytes: frames(edited),
     };
   } finally {
     await workspace.close();
@@ -256,7 +277,7 @@ export async function storeSizes(stage) {
   }
 }
 
-/** The longest that one call held the JS thread, milliseconds, by a timer that should come each millisecond. */
+/** The longest that one call held the JS thread, milliseconds, by a loop that should come round without a pause. */
 export async function longestBlock(stage, session) {
   let longest = 0;
   let last = performance.now();

@@ -1,5 +1,6 @@
 /**
  * The bench: `npm run bench [-- --backend native|portable] [--size 10k,nested,100k] [--rounds N] [--only TEXT] [--save]`,
+ * `npm run bench -- --large [--size nested,100k,1m]` (`large.mjs`),
  * `npm run bench -- --readme` (writes the README's table from the newest saved run), and `npm run bench -- --gates`.
  *
  * Times what a host waits for (`rows.mjs`) on generated trees (`tree.mjs`), checks each answer, and sets it beside floors
@@ -15,7 +16,8 @@ import { parseArgs } from 'node:util';
 import { openWorkspace } from '../dist/index.js';
 import { buildFloors } from './floors.mjs';
 import { runGates } from './gates.mjs';
-import { gitPeers } from './peers.mjs';
+import { LARGE, runLarge } from './large.mjs';
+import { gitPeers, gitStatus } from './peers.mjs';
 import {
   borrowRow,
   bracketRow,
@@ -41,7 +43,8 @@ const SLOW_ROUNDS = 3;
 const { values: flags } = parseArgs({
   options: {
     backend: { type: 'string' },
-    size: { type: 'string', default: '10k' },
+    size: { type: 'string' },
+    large: { type: 'boolean', default: false },
     rounds: { type: 'string' },
     only: { type: 'string' },
     save: { type: 'boolean' },
@@ -133,9 +136,11 @@ async function onTree(size, work) {
     const root = join(scratch, 'tree');
     mkdirSync(root);
     const tree = makeTree(root, size);
-    const parts = { root, scratch, tree, floors: buildFloors(TOP, root), peers: gitPeers(root, scratch) };
+    const peers = flags.large ? gitStatus(root) : gitPeers(root, scratch);
+    const parts = { root, scratch, tree, floors: buildFloors(TOP, root), peers };
     await pause(TICK_MS);
-    const backends = flags.backend === undefined ? ['native', 'portable'] : [flags.backend];
+    const both = flags.large ? ['native'] : ['native', 'portable'];
+    const backends = flags.backend === undefined ? both : [flags.backend];
     const able = (await nativeServes(scratch)) ? backends : backends.filter((backend) => backend !== 'native');
     await work((backend) => Object.assign(new Stage({ ...parts, backend }), { size }), able);
   } finally {
@@ -174,12 +179,15 @@ async function bench() {
   const wanted = (name) => flags.only === undefined || name.includes(flags.only);
   const rounds = flags.rounds === undefined ? ROUNDS : Number(flags.rounds);
   const runs = [];
-  for (const size of flags.size.split(',')) {
+  const sizes = flags.size?.split(',') ?? (flags.large ? LARGE : ['10k']);
+  for (const size of sizes) {
     if (!(size in SIZES)) throw new Error(`--size ${size}: one of ${Object.keys(SIZES).join(', ')}`);
     await onTree(size, async (stageOf, backends) => {
       for (const backend of backends) {
         const times = backend === 'portable' ? Math.min(rounds, SLOW_ROUNDS) : rounds;
-        runs.push(await runRows(stageOf(backend), { rounds: times, wanted, facts: flags.only === undefined }));
+        const stage = stageOf(backend);
+        const ordinary = { rounds: times, wanted, facts: flags.only === undefined };
+        runs.push(await (flags.large ? runLarge(stage) : runRows(stage, ordinary)));
         console.log(`\n${printed(runs.at(-1)).join('\n')}`);
       }
     });

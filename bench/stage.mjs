@@ -47,6 +47,12 @@ export class Stage {
     return { workspace, session: workspace.session({ threadId: 'bench' }), dataDir };
   }
 
+  /** A workspace on a data directory that there is. */
+  async reopen(dataDir) {
+    const workspace = await openWorkspace({ root: this.root, dataDir, backend: this.backend, durability: 'fast' });
+    return { workspace, session: workspace.session({ threadId: 'bench' }) };
+  }
+
   /** New bytes in the first `count` files. */
   async edit(count) {
     const names = this.tree.names.slice(0, count);

@@ -16,7 +16,7 @@ function faster(ratio) {
 }
 
 /** Lines of a run for a terminal. */
-export function printed({ size, backend, rows, store, blockedMs, busyRatio }) {
+export function printed({ size, backend, rows, store, blockedMs, busyRatio, firstMs, bytesAnEntry }) {
   const lines = [`${backend}, ${size}`];
   for (const { name, p50Ms, p99Ms, against } of rows) {
     const floors = comparisons(against, { floors: true }).map(
@@ -28,6 +28,9 @@ export function printed({ size, backend, rows, store, blockedMs, busyRatio }) {
     const beside = [...floors, ...peers].join(', ');
     lines.push(`  ${name.padEnd(38)} ${ms(p50Ms).padStart(7)} ms  p99 ${ms(p99Ms).padStart(7)}  ${beside}`);
   }
+  if (firstMs !== undefined) lines.push(`  first capture, once, all in git         ${ms(firstMs).padStart(7)} ms`);
+  if (bytesAnEntry !== undefined)
+    lines.push(`  memory of the open tree                 ${bytesAnEntry.toFixed(0)} bytes an entry`);
   if (busyRatio !== undefined) lines.push(`  begin of a call, libuv's pool busy      ${busyRatio.toFixed(2)} of idle`);
   if (blockedMs !== undefined)
     lines.push(`  JS thread held by a call                ${blockedMs.toFixed(2)} ms at most (median of calls)`);
@@ -35,14 +38,16 @@ export function printed({ size, backend, rows, store, blockedMs, busyRatio }) {
   return lines;
 }
 
-function storeLines({ firstBytes, firstFloorBytes, nothingBytes, changedBytes, changedFloorBytes }) {
+function storeLines(store) {
   const mega = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
   const kilo = (bytes) => `${(bytes / 1024).toFixed(1)} KiB`;
+  const { firstBytes, firstFloorBytes, nothingBytes, runningBytes, captures, changedBytes, changedFloorBytes } = store;
   const first = firstFloorBytes === null ? '' : `, ${(firstBytes / firstFloorBytes).toFixed(3)} of the frames alone`;
   const frames = changedFloorBytes === null ? '' : ` (frames alone: ${kilo(changedFloorBytes)})`;
   return [
     `  store after the first capture           ${mega(firstBytes)}${first}`,
     `  one more capture, nothing / 100 changed ${kilo(nothingBytes)} / ${kilo(changedBytes)}${frames}`,
+    `  ${captures} more with nothing, before the close   ${kilo(runningBytes)}, the database's log included`,
   ];
 }
 

@@ -2,7 +2,8 @@
  * The trees that the bench runs on: the same names and bytes on every machine, code-like text of 0.5 to 6 KB a file, ten
  * files a folder, with folders that rules hide. All times lie an hour back, so that no stat key is racy.
  *
- * `10k` and `100k` have one `.gitignore`; `nested` is 20,000 files in 200 packages, each with rules of its own.
+ * `10k`, `100k` and `1m` have one `.gitignore`; `nested` is 20,000 files in 200 packages, each with rules of its own. The files
+ * of `1m` are small: it is names and stats that it is about.
  */
 import { mkdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -24,11 +25,12 @@ const WORDS = [
   '}\n',
 ];
 
-/** Files, counted with the ignore files; and packages with rules of their own. */
+/** Files, counted with the ignore files; packages with rules of their own; the most bytes that a file has beyond the least. */
 export const SIZES = {
-  '10k': { files: 10_000, packages: 0 },
-  nested: { files: 20_000, packages: 200 },
-  '100k': { files: 100_000, packages: 0 },
+  '10k': { files: 10_000, packages: 0, spread: 5_500 },
+  nested: { files: 20_000, packages: 200, spread: 5_500 },
+  '100k': { files: 100_000, packages: 0, spread: 5_500 },
+  '1m': { files: 1_000_000, packages: 0, spread: 100 },
 };
 
 /** Names of the folders that the rules hide. */
@@ -79,7 +81,7 @@ export function makeTree(root, size) {
   for (const name of rules) put(name, `${HIDDEN.map((hidden) => `${hidden}/`).join('\n')}\n*.log\n`);
   for (let i = 0; names.length < shape.files - rules.length; i += 1) {
     const name = join(folderOf(Math.floor(i / FILES_A_FOLDER), shape), `file-${i % FILES_A_FOLDER}.ts`);
-    put(name, text(random, 500 + random(5_500)));
+    put(name, text(random, 500 + random(shape.spread)));
     names.push(name);
   }
   for (let i = 0; i < HIDDEN_FILES; i += 1) put(join('node_modules', `package-${i % 40}`, `file-${i}.js`), 'hidden\n');

@@ -6,9 +6,7 @@
 //! A large file is read, hashed and stored piece by piece; of one that moved meanwhile, chunks may stay in the store
 //! until gc. Cancelled or failed as a whole, the set is as before. At a first capture `borrow` takes out what git proves clean.
 
-mod read;
-
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,15 +14,18 @@ use std::time::SystemTime;
 
 use rustix::io::Errno;
 
-use crate::borrow;
-use crate::error::{Code, EngineError, Result};
+use crate::borrow::{self, give_back};
+use crate::error::{EngineError, Result};
 use crate::ignore::names::is_within;
 use crate::index::{Entry, Index, flag};
 use crate::scan::set::ChangeSet;
 use crate::scan::{Against, look_again};
 use crate::segment::{Batch, Queued, SegmentStore};
 use crate::task::Work;
-use crate::wire::{Hash, Problem, ProblemKind, Reason, RelPath, StatKey, Version, row_flag};
+use crate::wire::{Hash, Problem, ProblemKind, Reason, RelPath, StatKey, row_flag};
+
+mod lease;
+mod read;
 
 /// Rounds of looks at paths that turned into something else while they were read.
 const ROUNDS: usize = 3;
@@ -121,59 +122,6 @@ pub fn ingest(
     }
     give_back(set, against.index, (store, request), &mut result)?;
     Ok(result)
-}
-
-/// Takes the old bytes of what changed out of the loan: rows name blobs of ours only. What can't be read any more was
-/// lost with git's pack; that is told, and costs no other path.
-fn give_back(
-    set: &mut ChangeSet,
-    index: &Index,
-    (store, request): (&SegmentStore, &Request),
-    result: &mut Ingested,
-) -> Result<()> {
-    let mut batch = Batch::new(store);
-    let mut queued = Vec::new();
-    for path in set.owed(index) {
-        let Some((node, pending)) = index.find(&path).zip(set.pending.get_mut(&path)) else {
-            continue;
-        };
-        let Version::File { mode, size, content } = pending.before else {
-            continue;
-        };
-        match store.read(&content) {
-            Ok(bytes) => {
-                let real = match request.hash_only {
-                    true => store.hash(&bytes),
-                    false => {
-                        queued.push((batch.put(&bytes)?, size));
-                        store.hash(&bytes)
-                    }
-                };
-                pending.before = Version::File {
-                    mode,
-                    size,
-                    content: real,
-                };
-            }
-            Err(error) if matches!(error.code, Code::BlobCorrupt | Code::BlobMissing) => {
-                pending.before = Entry::uncovered(Reason::Unreadable, index.entry(node).stat).version(&[]);
-                result.problems.push(Problem {
-                    path,
-                    kind: ProblemKind::UnreadableFile,
-                    detail: format!("what it was before is lost: {}", error.message),
-                });
-            }
-            Err(error) => return Err(error.with_path(&path)),
-        }
-    }
-    batch.flush()?;
-    for (blob, size) in queued {
-        if batch.stored(blob).is_some() {
-            result.stored_files += 1;
-            result.stored_bytes += size;
-        }
-    }
-    Ok(())
 }
 
 fn ordered(set: &ChangeSet, first: &[RelPath]) -> Vec<RelPath> {
@@ -302,67 +250,5 @@ fn settle_unstable(set: &mut ChangeSet, path: &RelPath) {
         pending.entry = pending
             .entry
             .map(|entry| Entry::uncovered(Reason::Unstable, entry.stat));
-    }
-}
-
-const F_SETSIG: libc::c_int = 10;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Held {
-    /// Nobody had it open for writing.
-    Whole,
-    /// Somebody wants to write, or did.
-    Broken,
-    /// Somebody has it open for writing.
-    Writers,
-    /// No lease is to be had here.
-    Unknown,
-}
-
-/// A read lease: it is refused while anybody has the file open for writing, and breaks when somebody opens it so.
-struct Lease<'a> {
-    file: &'a OwnedFd,
-    taken: Held,
-}
-
-impl<'a> Lease<'a> {
-    fn take(file: &'a OwnedFd) -> Self {
-        let fd = file.as_raw_fd();
-        // The default signal of a broken lease, SIGIO, ends the process; SIGURG is ignored by default.
-        // SAFETY: fcntl with integer arguments on a descriptor that `file` keeps open.
-        let taken = unsafe {
-            if libc::fcntl(fd, F_SETSIG, libc::SIGURG) != 0 {
-                Held::Unknown
-            } else if libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) == 0 {
-                Held::Whole
-            } else if *libc::__errno_location() == libc::EAGAIN {
-                Held::Writers
-            } else {
-                Held::Unknown
-            }
-        };
-        Lease { file, taken }
-    }
-
-    fn held(&self) -> Held {
-        if self.taken != Held::Whole {
-            return self.taken;
-        }
-        // SAFETY: as above.
-        let now = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_GETLEASE) };
-        if now == libc::F_RDLCK {
-            Held::Whole
-        } else {
-            Held::Broken
-        }
-    }
-}
-
-impl Drop for Lease<'_> {
-    fn drop(&mut self) {
-        if self.taken == Held::Whole {
-            // SAFETY: as above. A lease that is gone already is none to give back.
-            unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
-        }
     }
 }

@@ -4,14 +4,12 @@
 //! inodes of the temps, before the first swap), settled (advisory). A journal whose first frame is torn says that
 //! nothing was done.
 
-use std::fs::File;
-use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Code, EngineError, IoContext, Result};
 use crate::path::{FileId, names};
+use crate::sys::file::{self, OutFile};
 use crate::wire::{Frames, Id, Reader, RelPath, Version, Writer, write_frame};
 
 const BEGIN: u32 = 1;
@@ -45,7 +43,7 @@ pub struct JournalEntry {
     pub target: Version,
     pub temp: Vec<u8>,
     pub trash: Vec<u8>,
-    /// The temp's inode, once the prepared frame is there.
+    /// The temp's inode, once the prepared frame is there; [`FileId::NONE`]: being written anew, not swapped in.
     pub prepared: Option<FileId>,
     /// The settled frame says that it was done: its temp is at the path, or was never needed.
     pub done: bool,
@@ -102,18 +100,14 @@ fn start_time(pid: u64) -> Option<u64> {
 /// Writes a journal. Dropping it leaves the file: only `finish` and recovery remove it.
 #[derive(Debug)]
 pub struct JournalFile {
-    file: File,
+    file: OutFile,
+    path: PathBuf,
 }
 
 impl JournalFile {
     /// Makes the file (0600), writes the begin frame and syncs file and folder. `ERR_BUSY` where one is there already.
     pub fn begin(path: &Path, journal: &Journal) -> Result<Self> {
-        let made = File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path);
-        let file = made.map_err(|cause| match cause.kind() {
+        let file = OutFile::create_new(path).map_err(|cause| match cause.kind() {
             std::io::ErrorKind::AlreadyExists => EngineError::new(
                 Code::Busy,
                 format!(
@@ -123,14 +117,15 @@ impl JournalFile {
             ),
             _ => EngineError::io(&format!("make the journal {}", path.display()), cause),
         })?;
-        let mut this = JournalFile { file };
+        let path_of = path.to_path_buf();
+        let mut this = JournalFile { file, path: path_of };
         let started = this
             .append(BEGIN, &encode_begin(journal))
             .and_then(|()| this.sync());
         let started = started.and_then(|()| sync_parent(path));
         if let Err(error) = started {
             // Nothing was done yet, so a journal that can't be kept must not stay.
-            std::fs::remove_file(path).doing("remove a journal that could not be written")?;
+            file::remove(path).doing_at("remove a journal that could not be written", bytes(path))?;
             return Err(error);
         }
         Ok(this)
@@ -138,12 +133,11 @@ impl JournalFile {
 
     /// Opens the journal of an operation that is being recovered, to append to it.
     pub fn reopen(path: &Path, whole: u64) -> Result<Self> {
-        let file = File::options()
-            .append(true)
-            .open(path)
-            .doing("open the journal")?;
-        file.set_len(whole).doing("cut the journal's torn end")?;
-        Ok(JournalFile { file })
+        let file = OutFile::append_to(path).doing_at("open the journal", bytes(path))?;
+        file.set_len(whole)
+            .doing_at("cut the torn end of the journal", bytes(path))?;
+        let path = path.to_path_buf();
+        Ok(JournalFile { file, path })
     }
 
     /// Names the temp files; must be synced (here, or by one sync of the file system) before the first swap.
@@ -154,6 +148,13 @@ impl JournalFile {
             writer.count(*index).u64(id.dev).u64(id.ino);
         }
         self.append(PREPARED, &writer.done())
+    }
+
+    /// Says that recovery is about to write these temps anew: what has such a temp's name from now on was not swapped in.
+    /// Must be synced, and all names of the root before it, before the first is made.
+    pub fn prepares_anew(&mut self, indices: &[usize]) -> Result<()> {
+        let none: Vec<_> = indices.iter().map(|index| (*index, FileId::NONE)).collect();
+        self.prepared(&none)
     }
 
     /// Says which entries were done, so that nobody need look for their temps any more. Recovery goes by what is on disk.
@@ -167,24 +168,31 @@ impl JournalFile {
     }
 
     pub fn sync(&self) -> Result<()> {
-        self.file.sync_data().doing("sync the journal")
+        self.file
+            .sync_data()
+            .doing_at("sync the journal", bytes(&self.path))
     }
 
     pub fn device(&self) -> Option<u64> {
-        rustix::fs::fstat(&self.file).ok().map(|s| s.st_dev)
+        self.file.stat().ok().map(|s| s.st_dev)
     }
 
     fn append(&mut self, kind: u32, payload: &[u8]) -> Result<()> {
         let mut frame = Vec::new();
         write_frame(&mut frame, kind, payload);
-        self.file.write_all(&frame).doing("write the journal")
+        self.file
+            .write_all(&frame)
+            .doing_at("write the journal", bytes(&self.path))
     }
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
 }
 
 pub fn sync_parent(path: &Path) -> Result<()> {
     let parent = path.parent().unwrap_or(Path::new("/"));
-    let folder = File::open(parent).doing("open the journal's folder")?;
-    folder.sync_all().doing("sync the journal's folder")
+    file::sync_folder(parent).doing_at("sync the journal's folder", bytes(parent))
 }
 
 fn encode_begin(journal: &Journal) -> Vec<u8> {
@@ -300,7 +308,7 @@ pub fn read(path: &Path) -> Result<Option<Stored>> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(cause) => return Err(cause).doing("read the journal"),
+        Err(cause) => return Err(cause).doing_at("read the journal", bytes(path)),
     };
     let mut frames = Frames::new(&bytes);
     let Some(begin) = frames.next().filter(|f| f.kind == BEGIN) else {
@@ -322,8 +330,10 @@ pub fn read(path: &Path) -> Result<Option<Stored>> {
 
 /// Removes a journal; one that is gone is fine.
 pub fn remove(path: &Path) -> Result<()> {
-    match std::fs::remove_file(path) {
-        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => Err(cause).doing("remove the journal"),
+    match file::remove(path) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+            Err(cause).doing_at("remove the journal", bytes(path))
+        }
         _ => Ok(()),
     }
 }

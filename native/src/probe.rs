@@ -4,16 +4,18 @@
 //! (O_TMPFILE) in the root. No name is ever made in the root itself.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags, Stat, Timespec, Timestamps};
+use rustix::fs::{CWD, Mode, OFlags, Stat, Timespec, Timestamps};
 
 use crate::apply::guard::At;
 use crate::error::Result;
 use crate::path::leaf::{self, Sys};
 use crate::path::look::OpenFile;
 use crate::path::{Root, look::Writer};
+use crate::sys;
 use crate::trash::empty::list;
 use crate::wire::FileKind;
 
@@ -101,8 +103,8 @@ pub fn probe(root: &Root, scratch: Option<&Path>) -> Result<Abilities> {
 
 fn open_near(root: &Root, path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let fd = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-    root.same_mount(fd.as_fd()).then_some(fd)
+    let fd = sys::openat(CWD, path.as_os_str().as_bytes(), flags, Mode::empty()).ok()?;
+    root.same_mount(fd.as_fd()).ok()?.then_some(fd)
 }
 
 struct Names {
@@ -159,12 +161,12 @@ fn exchanges(dir: BorrowedFd<'_>, names: &Names) -> Sys<bool> {
 
 /// What can be tried on open files, named or not.
 fn try_file(found: &mut Abilities, a: &OwnedFd, b: &OwnedFd) {
-    let written = leaf::write_all(a.as_fd(), b"probe").and_then(|()| rustix::fs::fstat(a));
+    let written = leaf::write_all(a, b"probe").and_then(|()| sys::fstat(a));
     let Ok(first) = written else { return };
-    found.reflink = rustix::fs::ioctl_ficlone(b, a).is_ok();
+    found.reflink = sys::ioctl_ficlone(b, a).is_ok();
     let chmod = |mode| {
-        let set = rustix::fs::fchmod(a, Mode::from_raw_mode(mode));
-        set.and_then(|()| rustix::fs::fstat(a)).map(|s| leaf::mode(&s))
+        let set = sys::fchmod(a, Mode::from_raw_mode(mode));
+        set.and_then(|()| sys::fstat(a)).map(|s| leaf::mode(&s))
     };
     found.exec_bit = chmod(0o700) == Ok(0o700) && chmod(0o600) == Ok(0o600);
     let (moves, fine) = ctime_moves(a.as_fd(), &first).unwrap_or((false, false));
@@ -186,9 +188,9 @@ fn ctime_moves(fd: BorrowedFd<'_>, first: &Stat) -> Sys<(bool, bool)> {
     };
     let began = Instant::now();
     loop {
-        rustix::io::pwrite(fd, b"PROBE", 0)?;
-        rustix::fs::futimens(fd, &times)?;
-        let now = rustix::fs::fstat(fd)?;
+        sys::pwrite_all(fd, b"PROBE", 0)?;
+        sys::futimens(fd, &times)?;
+        let now = sys::fstat(fd)?;
         seen_fraction |= fine(&now);
         let moved = (now.st_ctime, now.st_ctime_nsec) != (first.st_ctime, first.st_ctime_nsec);
         if moved || began.elapsed() > CTIME_WAIT {
@@ -202,7 +204,7 @@ fn ctime_moves(fd: BorrowedFd<'_>, first: &Stat) -> Sys<(bool, bool)> {
 fn try_unnamed(found: &mut Abilities, root: &Root) {
     let unnamed = || {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        rustix::fs::openat(root.fd(), c".", flags, Mode::from_raw_mode(0o600))
+        sys::openat(root.fd(), b".", flags, Mode::from_raw_mode(0o600))
     };
     let (Ok(a), Ok(b)) = (unnamed(), unnamed()) else {
         return;
@@ -210,7 +212,7 @@ fn try_unnamed(found: &mut Abilities, root: &Root) {
     try_file(found, &a, &b);
     let by_proc = format!("/proc/self/fd/{}", a.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    if let Ok(reader) = rustix::fs::open(by_proc, flags, Mode::empty()) {
+    if let Ok(reader) = sys::openat(CWD, by_proc.as_bytes(), flags, Mode::empty()) {
         drop(a);
         found.lease = OpenFile::of(reader).is_ok_and(|mut open| {
             open.lease();

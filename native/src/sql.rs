@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, ToSql};
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, Mode};
 use rustix::io::Errno;
 
 use crate::error::{Code, EngineError, IoContext, Result};
@@ -125,8 +125,9 @@ impl Database {
 
 /// Makes the file without opening it: closing a descriptor of ours would drop the locks that another connection of this
 /// process has on it (POSIX locks belong to the process, not to the descriptor).
-fn make(file: &Path) -> rustix::io::Result<()> {
-    mknodat(CWD, file, FileType::RegularFile, Mode::RUSR | Mode::WUSR, 0)
+fn make(file: &Path) -> crate::sys::Sys<()> {
+    let name = file.as_os_str().as_encoded_bytes();
+    crate::sys::mknodat(CWD, name, Mode::RUSR | Mode::WUSR)
 }
 
 fn bind(statement: &mut CachedStatement<'_>, params: &mut Reader<'_>) -> Result<()> {

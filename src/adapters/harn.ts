@@ -137,9 +137,12 @@ const NO_CHECKPOINT: Unavailable = {
   detail: 'the session has no checkpoint here: capture a boundary before anything else, or name its root',
 };
 
+/** Guessed: more calls than a host has open at once by far. The end of one that was forgotten is that of an unknown call. */
+const FAILED_BEGINS = 1000;
+
 class Methods implements CheckpointMethods {
   readonly #rooms: Rooms;
-  /** Calls whose begin was not available: their end answers the same. */
+  /** Calls whose begin was not available: their end answers the same. The newest {@link FAILED_BEGINS}: some never end. */
   readonly #failedBegins = new Map<string, Unavailable>();
 
   constructor(options: CheckpointMethodsOptions) {
@@ -176,8 +179,10 @@ class Methods implements CheckpointMethods {
     const options = { tool, stepId: step_id, parentCallId: parent_call_id, paths, signal: work.signal };
     const result = await this.#use(asker, ({ session }) => session.beginCall(call_id, given(options)));
     const name = callName(asker, call_id);
-    if (result.available) this.#failedBegins.delete(name);
-    else this.#failedBegins.set(name, result);
+    this.#failedBegins.delete(name);
+    if (!result.available) this.#failedBegins.set(name, result);
+    const [oldest] = this.#failedBegins.keys();
+    if (oldest !== undefined && this.#failedBegins.size > FAILED_BEGINS) this.#failedBegins.delete(oldest);
     return answered(result, callBeginAnswer);
   }
 

@@ -8,7 +8,7 @@ import type { ObserveContext } from './observe.ts';
 export async function clearedMarks(engine: Engine, context: ObserveContext): Promise<Pick<Append, 'clearUndone'>> {
   if (context.changes.length === 0) return {};
   const { timeline } = engine;
-  const calls = await timeline.callsBetween(context.head.seq);
+  const calls = context.open;
   const cleared: BoundaryRecord[] = [];
   for (const session of new Set(calls.map((call) => call.session))) {
     const turn = (await timeline.boundaries(session, { limit: 1 }))[0];

@@ -36,13 +36,15 @@ export async function movedInInodes(engine: Engine, { rows, peeks, calls }: Move
     if (after.kind === 'absent') lost.set(seq, (lost.get(seq) ?? new Set()).add(before.stat.size));
   }
   const began = new Map(calls.map((call) => [call.invocation, call.beganAt]));
-  const older: { peek: Peek; row: AttributedRow }[] = [];
+  const made: { peek: Peek; row: AttributedRow }[] = [];
   for (const peek of peeks) {
     const row = first.get(peek.path);
     if (row === undefined || row.before.kind !== 'absent' || peek.version.kind !== 'file') continue;
     if (row.after.kind === 'file' && lost.get(row.seq)?.has(row.after.size)) inodes.add(peek.ino);
-    else if (peek.nlink === 1 && (await isOlder(engine, peek, beganBy(row, began)))) older.push({ peek, row });
+    else if (peek.nlink === 1) made.push({ peek, row });
   }
+  const areOlder = await Promise.all(made.map(({ peek, row }) => isOlder(engine, peek, beganBy(row, began))));
+  const older = made.filter((_, i) => areOlder[i]);
   for (const { peek } of unaccounted(older, rows)) inodes.add(peek.ino);
   return inodes;
 }

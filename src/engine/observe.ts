@@ -79,6 +79,7 @@ const RESTARTS = 8;
 /** Runs in the engine's queue. */
 export async function observe(engine: Engine, request: ObserveRequest): Promise<Observed> {
   await engine.checkRoot();
+  const gone = new Set<number>();
   let hold: readonly RelPath[] = [];
   for (let attempt = 0; attempt < RESTARTS; attempt++) {
     const look = (attempt === 0 ? await sharedLook(engine, request) : null) ?? (await lookAt(engine, request, hold));
@@ -93,7 +94,8 @@ export async function observe(engine: Engine, request: ObserveRequest): Promise<
       await engine.tree.discard(look.scan.set);
       continue;
     }
-    const observed = await engine.locked((state) => appendLook(engine, request, look, state.recovered), request.signal);
+    const append = ({ recovered }: { recovered: boolean }) => appendLook(engine, request, look, { recovered, gone });
+    const observed = await engine.locked(append, request.signal);
     if (observed !== null) return observed;
     if (!look.isShared) await engine.tree.discard(look.scan.set);
   }
@@ -103,7 +105,7 @@ export async function observe(engine: Engine, request: ObserveRequest): Promise<
 /** The same where the lock is held already; looks at few paths (`only`). */
 export async function observeLocked(engine: Engine, request: ObserveRequest): Promise<Observed> {
   const look = await lookAt(engine, request, []);
-  const observed = look === null ? null : await appendLook(engine, request, look, false);
+  const observed = look === null ? null : await appendLook(engine, request, look, { recovered: false, gone: null });
   if (observed === null) throw new TakebackError('ERR_INTERNAL', 'the timeline moved under the lock');
   return observed;
 }
@@ -113,12 +115,17 @@ async function leavingCoverage(engine: Engine, set: number): Promise<RelPath[]> 
   return changes.filter((c) => (c.flags & RowFlag.coverage) !== 0 && c.before.kind !== 'uncovered').map((c) => c.path);
 }
 
-/** Under the lock. Null: what was looked at is stale as a whole, look again. */
+/**
+ * Under the lock. Null: what was looked at is stale as a whole, look again.
+ *
+ * @param how.gone calls whose process was found gone before this look began: it ends them. Null: it ends none, for it does
+ *   not look everywhere
+ */
 async function appendLook(
   engine: Engine,
   request: ObserveRequest,
   look: Look,
-  recovered: boolean,
+  { recovered, gone }: { recovered: boolean; gone: Set<number> | null },
 ): Promise<Observed | null> {
   const { tree } = engine;
   const set = look.scan.set;
@@ -130,13 +137,20 @@ async function appendLook(
   if (again.length > 0) await tree.look(set, again);
   const found = look.isFirst || look.isShared ? [] : await withMoves(engine, set, request.moved);
   if (head.gcGeneration !== look.gcGeneration && !(await allStored(engine, found))) return null;
-  const closed = interruptedCalls(engine, open);
+  const closed = gone === null ? [] : interruptedCalls(engine, open);
+  // A process that died just now may have written after the scan: the next look finds that, and is the one to end its call.
+  const late = closed.filter(({ invocation }) => gone?.has(invocation) === false);
+  for (const { invocation } of late) gone?.add(invocation);
+  if (late.length > 0) return null;
   const changes = flagInterrupted(found, closed);
   const context: ObserveContext = { head, seq: head.seq + 1, changes, open };
   const given: Effects = (await request.effects?.(context)) ?? {};
   const effects = given.operation === undefined ? { ...given, ...(await clearedMarks(engine, context)) } : given;
   const ends = [...endsOf(closed), ...engine.pendingEnds.values(), ...(effects.endCalls ?? [])];
-  const { rules, uncovered } = await boundaryFacts(engine, request, set);
+  const [{ rules, uncovered }, overlap] = await Promise.all([
+    boundaryFacts(engine, request, set),
+    changes.length === 0 ? [] : foldersOfOtherRoots(engine),
+  ]);
   const effective = Object.keys(effects).length > 0 || ends.length > 0 || rules !== undefined;
   if (changes.length === 0 && !effective && !look.isFirst) {
     await tree.commit(set, engine.position ?? { seq: head.seq, observationId: head.observationId ?? '' });
@@ -147,7 +161,6 @@ async function appendLook(
     await engine.blobs.sync();
   const now = Date.now();
   const id = randomBytes(16).toString('hex');
-  const overlap = changes.length === 0 ? [] : await foldersOfOtherRoots(engine);
   const after = await engine.timeline.append({
     ...effects,
     expectSeq: head.seq,

@@ -77,7 +77,7 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
       events: new Events(request.maxFileEvents, request.options.logger),
     });
     if (request.watch === true) await engine.watch();
-    await start(engine, loading);
+    await start(engine, loading ?? loadIndex(tree, request.lookAhead ?? false));
     return engine;
   } catch (error) {
     await settled;
@@ -89,11 +89,11 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
 /** Opens a part, and closes it where a later one fails. */
 type Opened = <T extends { close(): Promise<void> }>(part: Promise<T>) => Promise<T>;
 
-/** The promise of the index is waited for later; its fault is heard then. */
 interface Stores {
   readonly segments: Segments;
   readonly tree: Tree;
-  readonly loading: Promise<LoadedIndex>;
+  /** Null: the index is not being read yet. */
+  readonly loading: Promise<LoadedIndex> | null;
 }
 
 /** Segments and tree as the timeline wants them: those that were begun ahead, or others. */
@@ -120,9 +120,7 @@ async function openStores(
   const segments = await opened(backend.openSegments({ dir: layout.segments, seed }));
   const options = treeOptions(request, layout, { storeId, segments, maxFileBytes: settings.maxFileBytes });
   const tree = await opened(backend.openTree(options));
-  const loading = loadIndex(tree, request.lookAhead ?? false);
-  loading.catch(() => undefined);
-  return { segments, tree, loading };
+  return { segments, tree, loading: null };
 }
 
 async function beginAhead(

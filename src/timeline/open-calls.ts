@@ -106,10 +106,9 @@ class SqliteOpenCalls implements OpenCalls {
     const above = ancestors(key);
     const related = `((root > ? AND root < ?) OR root IN (${above.map(() => '?').join(', ')}))`;
     const range = [low, high, ...above];
-    const open = await this.#driver.query(`SELECT ${OWNED_COLUMNS} FROM open_calls WHERE ${related}`, range);
-    const ended = await this.#driver.query(`SELECT root FROM roots WHERE ${related} AND last_open >= ?`, [
-      ...range,
-      sinceMs,
+    const [open, ended] = await Promise.all([
+      this.#driver.query(`SELECT ${OWNED_COLUMNS} FROM open_calls WHERE ${related}`, range),
+      this.#driver.query(`SELECT root FROM roots WHERE ${related} AND last_open >= ?`, [...range, sinceMs]),
     ]);
     if (open.length > 0) await this.#endGone(open);
     const others = [...open, ...ended].map(([other]) => rootName(bytes(other)));

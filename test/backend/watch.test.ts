@@ -132,6 +132,23 @@ describeBackends('watch', () => {
     await nothingMissed(bench);
   });
 
+  test('what changes in a folder while it gets its watch is not missed: the watch is there before a name is looked at', async () => {
+    await using bench = await TreeBench.open('native', 'mkdir d; cd d; for f in $(seq 4000); do : >f$f; done');
+    await bench.observe('boundary');
+    await settle(bench);
+    await bench.observe();
+    expect(await bench.tree.watch()).toBeNull();
+    const script = 'echo begun; for i in $(seq 6000); do echo x >>d/f$((RANDOM % 4000 + 1)); done';
+    const writer = spawn('bash', ['-c', script], { cwd: bench.space.root, stdio: ['ignore', 'pipe', 'inherit'] });
+    const ended = once(writer, 'exit');
+    await once(writer.stdout, 'data');
+    await bench.observe();
+    expect(writer.exitCode, 'the writer writes while the look is made').toBeNull();
+    await ended;
+    await bench.observe();
+    await nothingMissed(bench);
+  });
+
   test('a folder that moved is told of by its new name, and what stands at the old one by that', async () => {
     await using bench = await watched();
     bench.space.sh('mv d1 moved; mkdir -p d1/in');
@@ -233,6 +250,9 @@ for line in sys.stdin:
     linkSync(join(bench.space.root, 'd1/in/f1'), outside);
     expect(await bench.tree.watch()).toBeNull();
     await bench.observe('boundary');
+    await settle(bench);
+    await bench.observe('boundary');
+    // Nothing is racy any more.
     appendFileSync(outside, 'by another name');
     expect(await found(bench)).toEqual({ changes: { 'd1/in/f1': 'file 644 4 → file 644 19' }, whole: false });
   });
@@ -242,6 +262,8 @@ for line in sys.stdin:
     bench.space.sh('ln d1/in/f1 d2/second; echo more >>d2/second');
     const { changes, whole } = await found(bench);
     expect([Object.keys(changes), whole]).toEqual([['d1/in/f1', 'd2/second'], true]);
+    await settle(bench);
+    await bench.observe();
     bench.space.sh('echo more >>d2/second');
     expect(await found(bench)).toMatchObject({ changes: { 'd1/in/f1': expect.anything() }, whole: false });
   });

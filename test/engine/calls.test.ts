@@ -1,7 +1,10 @@
 /** Calls: declared paths, nesting, detached and interrupted ones, overlapping roots, turns (DESIGN §5). */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
+import type { TreeOptions } from '../../src/backend/backend.ts';
+import { NativeBackend } from '../../src/backend/native.ts';
+import { PortableBackend } from '../../src/backend/portable/portable.ts';
 import { openWorkspace } from '../../src/index.ts';
 import { describeBackends } from '../kit/backends.ts';
 import { changeDigest, digest, NOTHING } from '../kit/digest.ts';
@@ -135,6 +138,48 @@ describeBackends('calls', (backend) => {
     await story.cp('n');
     const { items } = got(await story.session().timeline());
     expect(items).toContainEqual(expect.objectContaining({ type: 'call', callId: 'left', state: 'ended' }));
+  });
+
+  test('what a process wrote after another’s scan, and before it died, is its call’s all the same', async () => {
+    await using story = await Story.begin(backend, 'echo 1 >a');
+    const { root, dataDir } = story.space;
+    await story.workspace.close();
+    let afterScan: (() => Promise<void>) | null = null;
+    const spies = [NativeBackend, PortableBackend].map((kind) => {
+      const { openTree } = kind.prototype;
+      return vi.spyOn(kind.prototype, 'openTree').mockImplementation(async function (
+        this: never,
+        options: TreeOptions,
+      ) {
+        const tree = await openTree.call(this, options);
+        const scan = tree.scan.bind(tree);
+        tree.scan = async (request) => {
+          const result = await scan(request);
+          const now = afterScan;
+          afterScan = null;
+          await now?.();
+          return result;
+        };
+        return tree;
+      });
+    });
+    const agent = new Agent({ root, dataDir, backend, durability: 'fast' }, [
+      ['capture', 'm'],
+      ['beginCall', 'c'],
+      ['ready'],
+      ['hold'],
+    ]);
+    await agent.line('ready');
+    await story.reopen();
+    afterScan = async () => {
+      story.u('echo 2 >a');
+      await agent.kill();
+    };
+    got(await story.session('other').capture('o'));
+    for (const spy of spies) spy.mockRestore();
+    expect(digest(await story.undo('m'))).toEqual({ outcome: 'nothing', refused: { a: 'incomplete' } });
+    expect(digest(await story.undo('m', { onConflict: 'overwrite' })).restored).toEqual({ a: 'restore!incomplete' });
+    expect(story.space.read('a')).toBe('1\n');
   });
 
   test('roots that contain each other: what changes while the other has a call open is contested', async () => {

@@ -5,9 +5,9 @@
 
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{Gid, Mode, Stat, Uid, XattrFlags};
+use rustix::fs::{Gid, Mode, Stat, Uid};
 
-use crate::path::leaf::Sys;
+use crate::sys::{self, Sys};
 
 const ACL: &[u8] = b"system.posix_acl_access";
 const ACL_HEADER: usize = 4;
@@ -25,45 +25,32 @@ pub fn copy_owner((temp, now): (BorrowedFd<'_>, &Stat), old: &Stat) -> bool {
     if uid.is_none() && gid.is_none() {
         return true;
     }
-    if rustix::fs::fchown(temp, uid, gid).is_ok() {
+    if sys::fchown(temp, uid, gid).is_ok() {
         return true;
     }
     // A user may give a file to another of his groups, but to no other user.
-    let group_only = gid.is_some() && rustix::fs::fchown(temp, None, gid).is_ok();
+    let group_only = gid.is_some() && sys::fchown(temp, None, gid).is_ok();
     uid.is_none() && group_only
 }
 
 /// Copies extended attributes and the access list. Those that the OS refuses are left out.
 pub fn copy_xattrs(temp: BorrowedFd<'_>, old: BorrowedFd<'_>, mode: u32) {
-    let list = || -> Sys<Vec<u8>> {
-        let mut list = vec![0u8; rustix::fs::flistxattr_query(old)?];
-        let length = rustix::fs::flistxattr(old, &mut list[..])?;
-        list.truncate(length);
-        Ok(list)
-    };
     // Not supported here, or changing at this moment: nothing is copied.
-    let Ok(list) = list() else { return };
+    let Ok(list) = sys::flistxattr(old) else { return };
     for name in list.split(|b| *b == 0).filter(|n| copied(n)) {
-        let Ok(mut value) = read_xattr(old, name) else {
+        let Ok(mut value) = sys::fgetxattr(old, name) else {
             continue;
         };
         if name == ACL && !limit_acl(&mut value, mode) {
             continue;
         }
         // Refused (another owner's label, no room, not supported): the file is written without it.
-        let _ = rustix::fs::fsetxattr(temp, name, &value, XattrFlags::empty());
+        let _ = sys::fsetxattr(temp, name, &value);
     }
 }
 
 fn copied(name: &[u8]) -> bool {
     name.starts_with(b"user.") || name.starts_with(b"trusted.") || name == ACL || name == b"security.selinux"
-}
-
-fn read_xattr(file: BorrowedFd<'_>, name: &[u8]) -> Sys<Vec<u8>> {
-    let mut value = vec![0u8; rustix::fs::fgetxattr_query(file, name)?];
-    let length = rustix::fs::fgetxattr(file, name, &mut value[..])?;
-    value.truncate(length);
-    Ok(value)
 }
 
 /// Sets the list's owner, mask and others to the bits of `mode`, which is what the kernel makes the mode of.
@@ -90,7 +77,7 @@ fn limit_acl(acl: &mut [u8], mode: u32) -> bool {
 
 /// Sets the final nine bits.
 pub fn set_mode(file: BorrowedFd<'_>, mode: u32) -> Sys<()> {
-    rustix::fs::fchmod(file, Mode::from_raw_mode(mode & 0o777))
+    sys::fchmod(file, Mode::from_raw_mode(mode & 0o777))
 }
 
 #[cfg(test)]

@@ -49,7 +49,8 @@ fn guarded(kit: &Kit, trash: &Trash<'_>, (round, from, to): (usize, &str, &str))
 fn renamed_over(kit: &Kit, letter: &str) -> Duration {
     let contents: Vec<String> = (0..FILES).map(|i| content(letter, i)).collect();
     let began = Instant::now();
-    let root = kit.hands.root.fd().as_fd();
+    let folder = kit.hands.root.fd();
+    let root = folder.as_fd();
     for (i, text) in contents.iter().enumerate() {
         std::fs::write(kit.path("temp"), text).unwrap();
         rustix::fs::renameat(root, "temp", root, format!("f{i}")).unwrap();

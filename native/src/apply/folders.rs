@@ -79,7 +79,24 @@ pub fn make(context: &Context<'_>, items: &mut [Item]) {
         match made {
             Ok(()) if item.folder.is_none() => item.done(),
             Ok(()) => {}
-            Err(stop) => item.stop(stop),
+            Err(stop) => {
+                let stop = give_back(context, item, stop);
+                item.stop(stop);
+            }
+        }
+    }
+}
+
+/// What gave way to a folder that isn't made comes back, also where the walk to it failed before the act began.
+fn give_back(context: &Context<'_>, item: &mut Item, stop: Stop) -> Stop {
+    if item.removed.is_none() {
+        return stop;
+    }
+    match context.root.parent(item.path()) {
+        Ok(parent) => put_back_removed(context, &parent, item, stop),
+        Err(error) => {
+            let detail = format!("{}; what was there stays in the trash: {error}", stop.detail);
+            stop.with_detail(detail)
         }
     }
 }

@@ -266,7 +266,7 @@ pub fn note_writer(item: &mut Item, out: &Look) {
 /// The folder must still be where it was: one that was moved out of the root takes nothing of ours along.
 pub fn check_folder(context: &Context<'_>, parent: &Parent, item: &Item) -> Result<(), Stop> {
     let folder = names::split(item.path()).0;
-    if context.root.still_at(folder, parent.id) {
+    if context.root.still_at(folder, parent.id)? {
         return Ok(());
     }
     Err(Stop::failed(
@@ -308,7 +308,7 @@ pub fn swap_back(context: &Context<'_>, parent: &Parent, item: &mut Item) {
         }
         None => {}
     }
-    if !drop_temp(context, dir, item) {
+    if drop_temp(context, dir, item).is_err() {
         item.note(TEMP_LEFT);
     }
 }

@@ -35,7 +35,7 @@ impl Hands {
     pub fn open(store: Arc<SegmentStore>, options: HandsOptions) -> Result<Self> {
         let root = Root::open(&options.root, options.resolver)?;
         // There already, most times; where it can't be made, probing does without.
-        let _there = rustix::fs::mkdir(&options.scratch, rustix::fs::Mode::from_raw_mode(0o700));
+        let _there = crate::sys::file::make_folder(&options.scratch);
         Ok(Hands {
             root,
             store,

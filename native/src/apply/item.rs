@@ -101,6 +101,7 @@ impl From<WalkError> for Stop {
     fn from(error: WalkError) -> Self {
         let reason = match error {
             WalkError::Denied => "permission-denied",
+            WalkError::Io(_) => "io-error",
             _ => "walk-failed",
         };
         Stop::failed(reason, error.to_string())

@@ -27,20 +27,19 @@ pub fn discard_temp(dir: BorrowedFd<'_>, item: &Item) -> bool {
     }
 }
 
-/// Ends the temp's name: our own file, unchanged and closed, is unlinked; anything else is moved to the trash. False where
-/// it stays, as in an append-only folder.
-pub fn drop_temp(context: &Context<'_>, dir: BorrowedFd<'_>, item: &Item) -> bool {
+/// Ends the temp's name: our own file, unchanged and closed, is unlinked; anything else is moved to the trash. An error
+/// where it stays, as in an append-only folder: no scan looks at its name, recovery and `finish` try again.
+pub fn drop_temp(context: &Context<'_>, dir: BorrowedFd<'_>, item: &Item) -> Sys<()> {
     let mine = Put {
         id: item.prepared,
         version: item.entry.target.clone(),
     };
     let foreign = [&item.trash[..], b"-foreign"].concat();
-    // A thing that can't be moved stays under the temp's name: no scan looks at it, recovery and `finish` try again.
     let temp = At {
         dir,
         name: &item.temp,
     };
-    end_temp(context, temp, &mine, &foreign).is_ok()
+    end_temp(context, temp, &mine, &foreign)
 }
 
 pub fn end_temp(context: &Context<'_>, temp: At<'_>, mine: &Put, foreign: &[u8]) -> Sys<()> {
@@ -111,7 +110,7 @@ pub fn unlink_unmoved(at: At<'_>, key: &StatKey) -> Sys<bool> {
         return Ok(false);
     };
     open.lease();
-    let now = stat_key(&rustix::fs::fstat(&open.fd)?);
+    let now = stat_key(&crate::sys::fstat(&open.fd)?);
     if now != *key || open.writer() != Writer::None {
         return Ok(false);
     }
@@ -147,6 +146,9 @@ pub fn check_removed(context: &Context<'_>, item: &mut Item) -> Result<(), Stop>
         &item.entry,
         context.store,
     )?;
+    if matches!(out.version, Version::File { .. }) && out.links() > 1 {
+        item.note("hardlink-broken");
+    }
     note_writer(item, &out);
     item.unmoved = unmoved(context, &slot, &out);
     Ok(())

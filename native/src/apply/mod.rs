@@ -16,6 +16,7 @@ use crate::error::{Code, EngineError, IoContext, Result};
 use crate::journal::{Durability, Journal, JournalEntry, JournalFile, Owner};
 use crate::path::{Parent, leaf, names};
 use crate::recover::{PathState, roll_back};
+use crate::sys;
 use crate::task::Work;
 use crate::trash::Trash;
 use crate::wire::{Id, Version};
@@ -215,7 +216,7 @@ fn barrier(context: &Context<'_>, items: &[Item], file: &mut JournalFile, synced
     }
     file.prepared(&temps)?;
     if !synced {
-        rustix::fs::syncfs(context.root.fd()).doing("sync the new files")?;
+        sys::syncfs(context.root.fd()).doing_at("sync the new files in", context.root.shown())?;
         if file.device() == Some(context.root.id().dev) {
             return Ok(());
         }
@@ -294,7 +295,7 @@ fn sync_names(context: &Context<'_>, items: &mut [Item]) {
     if folders.is_empty() {
         return;
     }
-    let whole = || rustix::fs::syncfs(context.root.fd()).and_then(|()| context.trash.sync());
+    let whole = || sys::syncfs(context.root.fd()).and_then(|()| context.trash.sync());
     let each = || -> leaf::Sys<()> {
         for folder in &folders {
             let open = context

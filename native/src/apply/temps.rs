@@ -9,13 +9,14 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::attributes;
-use super::guard::{At, Context, check, check_item, note_writer};
+use super::guard::{At, Context, check, check_folder, check_item, note_writer};
 use super::item::{Act, Item, Stop};
 use super::keep::discard_temp;
 use super::sightings::look_before;
 use crate::error::{Code, EngineError};
 use crate::path::look::{OpenFile, look};
 use crate::path::{FileId, Parent, leaf};
+use crate::sys;
 use crate::wire::Version;
 
 /// Looks at the path and writes the temp. `sync`: make it durable here, where there are too few for one barrier.
@@ -74,7 +75,7 @@ fn write_file(
     let dir = parent.dir.as_fd();
     let stopped = |errno| Stop::errno("write the new file", errno);
     let fd = leaf::create_file(dir, &item.temp).map_err(stopped)?;
-    let stat = rustix::fs::fstat(&fd).map_err(stopped)?;
+    let stat = sys::fstat(&fd).map_err(stopped)?;
     // From here on the temp is known as ours, whatever fails.
     item.prepared = Some(FileId::of(&stat));
     for piece in pieces {
@@ -83,7 +84,7 @@ fn write_file(
     copy_attributes(parent, item, (fd.as_fd(), &stat), mode);
     attributes::set_mode(fd.as_fd(), mode).map_err(stopped)?;
     if sync {
-        rustix::fs::fsync(&fd).map_err(stopped)?;
+        sys::fsync(&fd).map_err(stopped)?;
     }
     Ok(())
 }
@@ -125,15 +126,14 @@ pub fn change_mode(context: &Context<'_>, parent: &Parent, item: &mut Item) -> R
     }
     attributes::set_mode(open.fd.as_fd(), new).map_err(stopped)?;
     let still = leaf::stat(at.dir, at.name).map(|found| found.map(|s| FileId::of(&s)));
-    let here = context
-        .root
-        .still_at(crate::path::names::split(item.path()).0, parent.id);
-    if still == Ok(found.id()) && here {
+    let here = check_folder(context, parent, item);
+    if still == Ok(found.id()) && here.is_ok() {
         return Ok(());
     }
     // Another file took the name, or nobody knows: the one that was changed gets its bits back.
     attributes::set_mode(open.fd.as_fd(), old).map_err(stopped)?;
-    Err(still.err().map_or_else(|| changed(at, context), stopped))
+    let other = || here.err().unwrap_or_else(|| changed(at, context));
+    Err(still.err().map_or_else(other, stopped))
 }
 
 fn changed(at: At<'_>, context: &Context<'_>) -> Stop {

@@ -166,6 +166,16 @@ fn modes_are_exact_whatever_the_umask_and_setuid_is_never_written() {
 }
 
 #[test]
+fn the_deletion_of_one_of_two_names_is_noted_as_a_broken_hard_link() {
+    let kit = Kit::new();
+    kit.write("a", "old");
+    std::fs::hard_link(kit.path("a"), kit.path("b")).unwrap();
+    let outcome = kit.one("a", kit.text("old"), Version::Absent);
+    assert_eq!(outcome.note, "hardlink-broken");
+    assert_eq!(kit.read("b"), "old");
+}
+
+#[test]
 fn a_broken_hard_link_is_noted_and_its_other_name_keeps_the_old_bytes() {
     let kit = Kit::new();
     kit.write("a", "old");

@@ -118,9 +118,9 @@ impl Loan {
         })
     }
 
-    /// Writes a folder's table, in one piece, and makes it durable.
+    /// Writes a folder's table in one piece.
     pub fn write(dir: &Path, (kind, packs): (Kind, &[String]), entries: &mut [Lent]) -> io::Result<()> {
-        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        entries.sort_unstable_by_key(|entry| entry.name);
         let mut writer = Writer::new();
         writer
             .raw(MAGIC)
@@ -148,9 +148,11 @@ impl Loan {
                 .mode(0o600)
                 .open(&temp)?;
             file.write_all(&out)?;
-            file.sync_data()?;
-            fs::rename(&temp, dir.join(TABLE))?;
-            File::open(dir)?.sync_all()
+            if dir.join(TABLE).exists() {
+                // What is replaced must not go before this is on disk.
+                file.sync_data()?;
+            }
+            fs::rename(&temp, dir.join(TABLE))
         })();
         if written.is_err() {
             fs::remove_file(&temp).ok();
@@ -158,7 +160,13 @@ impl Loan {
         written
     }
 
-    pub fn len(&self) -> usize {
+    /// Makes the table durable.
+    pub fn sync(&self) -> io::Result<()> {
+        File::open(self.dir.join(TABLE))?.sync_data()?;
+        File::open(&self.dir)?.sync_all()
+    }
+
+    fn len(&self) -> usize {
         self.entries.len() / Lent::width(self.kind)
     }
 

@@ -7,14 +7,15 @@
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gix_hash::Kind;
 
 use super::loan::{Lent, Loan};
 use crate::error::{Code, EngineError, IoContext, Result};
+use crate::pack::Pack;
 use crate::segment::owner::Owner;
 use crate::segment::{SegmentStore, VerifyProblem, random_hex};
 use crate::task::Work;
@@ -23,6 +24,8 @@ use crate::wire::Hash;
 pub struct Loans {
     dir: PathBuf,
     known: Mutex<Vec<Arc<Loan>>>,
+    /// Made and not synced yet.
+    unsynced: Mutex<Vec<PathBuf>>,
 }
 
 impl Loans {
@@ -30,6 +33,7 @@ impl Loans {
         Loans {
             dir,
             known: Mutex::default(),
+            unsynced: Mutex::default(),
         }
     }
 
@@ -98,9 +102,9 @@ impl Loans {
         Err(EngineError::new(Code::BlobCorrupt, text))
     }
 
-    /// Pins packs of a repository, and names what is borrowed from them. `packs`: paths without extension; entries name
-    /// them by number. On a fault nothing is pinned.
-    pub fn lend(&self, kind: Kind, packs: &[PathBuf], entries: &mut [Lent]) -> io::Result<()> {
+    /// Pins packs of a repository, and names what is borrowed from them. `packs`: paths without extension, and inodes; entries name
+    /// them by number. On a fault nothing is pinned; nothing is durable before `sync`.
+    pub fn lend(&self, kind: Kind, packs: &[(PathBuf, u64)], entries: &mut [Lent]) -> io::Result<()> {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&self.dir)?;
         let me = Owner::this_process();
@@ -110,7 +114,7 @@ impl Loans {
         builder.recursive(false).create(&dir)?;
         let made = (|| {
             let mut names = Vec::with_capacity(packs.len());
-            for stem in packs {
+            for (stem, ino) in packs {
                 let name = stem.file_name().unwrap_or_default();
                 for extension in ["pack", "idx"] {
                     fs::hard_link(
@@ -118,19 +122,48 @@ impl Loans {
                         dir.join(name).with_extension(extension),
                     )?;
                 }
-                File::open(dir.join(name).with_extension("pack"))?.sync_data()?;
+                // Not symlinks, nor another pack that came under the name meanwhile.
+                let pinned = fs::symlink_metadata(dir.join(name).with_extension("pack"))?;
+                let is_idx = fs::symlink_metadata(dir.join(name).with_extension("idx"))?.is_file();
+                if pinned.ino() != *ino || !is_idx || Pack::open(&dir.join(name), kind).is_err() {
+                    return Err(io::Error::other("the pack was replaced"));
+                }
                 let name = name
                     .to_str()
                     .ok_or_else(|| io::Error::other("a pack's name is no text"))?;
                 names.push(name.to_string());
             }
-            Loan::write(&dir, (kind, &names), entries)?;
-            File::open(&self.dir)?.sync_all()
+            Loan::write(&dir, (kind, &names), entries)
         })();
-        if made.is_err() {
-            remove(&dir).ok();
+        match &made {
+            Ok(()) => self.unsynced().push(dir),
+            Err(_) => {
+                remove(&dir).ok();
+            }
         }
         made
+    }
+
+    fn unsynced(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes what was lent durable: packs, too, for git may not have synced them.
+    pub fn sync(&self) -> io::Result<()> {
+        let mut unsynced = self.unsynced();
+        for dir in unsynced.iter() {
+            for entry in fs::read_dir(dir)? {
+                File::open(entry?.path())?.sync_data()?;
+            }
+            for folder in [Some(dir.as_path()), Some(self.dir.as_path()), self.dir.parent()]
+                .into_iter()
+                .flatten()
+            {
+                File::open(folder)?.sync_all()?;
+            }
+        }
+        unsynced.clear();
+        Ok(())
     }
 
     /// Adds the names of blobs that stand for borrowed ones in `live`.
@@ -242,6 +275,7 @@ fn settle(store: &SegmentStore, loan: &Loan, live: &HashSet<Hash>, work: &Work) 
     }
     store.sync()?;
     Loan::write(&loan.dir, (loan.kind, &loan.packs), &mut entries).doing("write what is borrowed")?;
+    loan.sync().doing("sync what is borrowed")?;
     let mut freed = 0;
     for number in last.iter().filter(|number| !kept.contains(*number)) {
         for extension in ["pack", "idx"] {
@@ -264,7 +298,6 @@ fn folders(dir: &Path) -> Vec<PathBuf> {
 
 /// Removes a loan; answers the bytes that nothing else names.
 fn remove(dir: &Path) -> io::Result<u64> {
-    use std::os::unix::fs::MetadataExt;
     let mut freed = 0;
     // The table goes first: without it the rest is nobody's.
     fs::remove_file(dir.join("loan")).or_else(|error| match error.kind() {

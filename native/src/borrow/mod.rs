@@ -11,6 +11,7 @@
 //! itself can't see: an edit in the tick of the clock in which git looked, attributes and filters that are gone.
 
 mod attributes;
+mod give_back;
 pub mod loan;
 mod loans;
 mod proof;
@@ -19,23 +20,27 @@ mod tests;
 
 use std::path::PathBuf;
 
-use flate2::Decompress;
 use gix_hash::{Kind, ObjectId};
 use twox_hash::XxHash3_128;
 
 use crate::error::Result;
 use crate::index::Entry;
-use crate::pack::Pack;
+use crate::pack::{Pack, Window};
 use crate::scan::Against;
 use crate::scan::set::ChangeSet;
 use crate::segment::SegmentStore;
 use crate::task::Work;
-use crate::wire::{Hash, RelPath};
+use crate::wire::Hash;
+pub use give_back::give_back;
 use loan::Lent;
 pub use loans::Loans;
 
 /// Sets borrowed names apart from those of blobs.
 const APART: u64 = 0x7462_6b2d_6c6f_616e;
+/// Where objects lie no further apart than this on average, in bytes, a pack is read in pieces of `WINDOW` bytes: that copies
+/// more and asks the kernel less. Guessed.
+const DENSE: u64 = 4 << 10;
+const WINDOW: usize = 64 << 10;
 /// Below this many files a loan costs more than it saves. Guessed.
 const FEW: usize = 16;
 
@@ -56,7 +61,8 @@ pub fn name_of(seed: u64, id: &ObjectId) -> Hash {
 
 /// A file that git proves clean.
 struct Clean {
-    path: RelPath,
+    /// Its number among the set's pending paths.
+    number: usize,
     size: u64,
     id: ObjectId,
 }
@@ -85,19 +91,20 @@ pub fn borrow(
         .iter()
         .map(|(clean, at)| lent(store, clean, *at))
         .collect();
-    entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    entries.sort_unstable_by_key(|entry| entry.name);
     entries.dedup_by(|a, b| a.name == b.name);
-    if store.lend(kind, &found.stems, &mut entries).is_err() {
+    if store.lend(kind, &found.packs, &mut entries).is_err() {
         return Ok(0);
     }
+    let mut names: Vec<Option<Hash>> = vec![None; set.pending.len()];
     for (clean, _) in &found.files {
-        let Some(pending) = set.pending.get_mut(&clean.path) else {
-            continue;
-        };
-        let Some(sighted) = pending.entry else { continue };
-        pending.suspect = false;
-        pending.entry =
-            Some(Entry::borrowed(sighted.stat, name_of(store.seed(), &clean.id)).with(sighted.flags));
+        names[clean.number] = Some(name_of(store.seed(), &clean.id));
+    }
+    for (pending, name) in set.pending.values_mut().zip(names) {
+        if let (Some(name), Some(sighted)) = (name, pending.entry) {
+            pending.suspect = false;
+            pending.entry = Some(Entry::borrowed(sighted.stat, name).with(sighted.flags));
+        }
     }
     Ok(found.files.len() as u64)
 }
@@ -116,12 +123,13 @@ fn lent(store: &SegmentStore, clean: &Clean, (pack, offset): (u32, u64)) -> Lent
 /// Objects of the files' sizes, and the packs that they are in.
 #[derive(Default)]
 struct Found {
-    stems: Vec<PathBuf>,
+    /// With their inodes.
+    packs: Vec<(PathBuf, u64)>,
     files: Vec<(Clean, (u32, u64))>,
 }
 
 fn find(mut clean: Vec<Clean>, sources: &Sources, kind: Kind, threads: usize) -> Found {
-    clean.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    clean.sort_unstable_by_key(|file| file.id);
     let mut found = Found::default();
     for stem in packs(sources) {
         if clean.is_empty() {
@@ -136,7 +144,7 @@ fn find(mut clean: Vec<Clean>, sources: &Sources, kind: Kind, threads: usize) ->
             continue;
         };
         let sizes = sizes(&pack, &offsets, threads);
-        let number = found.stems.len() as u32;
+        let number = found.packs.len() as u32;
         let before = found.files.len();
         let mut rest = Vec::new();
         for ((file, offset), size) in clean.into_iter().zip(&offsets).zip(sizes) {
@@ -149,7 +157,7 @@ fn find(mut clean: Vec<Clean>, sources: &Sources, kind: Kind, threads: usize) ->
         }
         clean = rest;
         if found.files.len() > before {
-            found.stems.push(stem);
+            found.packs.push((stem, pack.ino()));
         }
     }
     found
@@ -170,25 +178,35 @@ fn packs(sources: &Sources) -> Vec<PathBuf> {
 }
 
 fn sizes(pack: &Pack, offsets: &[Option<u64>], threads: usize) -> Vec<Option<u64>> {
-    let share = offsets.len().div_ceil(threads.max(1)).max(1);
-    let of = |part: &[Option<u64>]| -> Vec<Option<u64>> {
-        let mut inflate = Decompress::new(true);
+    let mut order: Vec<(u64, usize)> = offsets
+        .iter()
+        .enumerate()
+        .filter_map(|(at, o)| Some(((*o)?, at)))
+        .collect();
+    order.sort_unstable();
+    let span = order.last().map_or(0, |last| last.0 - order[0].0);
+    let is_dense = span / (order.len().max(1) as u64) <= DENSE;
+    let of = |part: &[(u64, usize)]| -> Vec<(usize, Option<u64>)> {
+        let mut window = Window::new(if is_dense { WINDOW } else { 0 });
         part.iter()
-            .map(|offset| offset.and_then(|offset| pack.size(offset, &mut inflate).ok()))
+            .map(|(offset, at)| (*at, pack.size(*offset, &mut window).ok()))
             .collect()
     };
+    let mut out = vec![None; offsets.len()];
     std::thread::scope(|scope| {
-        let mut parts = offsets.chunks(share);
+        let mut parts = order.chunks(order.len().div_ceil(threads.max(1)).max(1));
         let own = parts.next();
         let others: Vec<_> = parts.map(|part| scope.spawn(move || of(part))).collect();
-        let mut out = own.map(of).unwrap_or_default();
+        let mut take =
+            |found: Vec<(usize, Option<u64>)>| found.into_iter().for_each(|(at, size)| out[at] = size);
+        take(own.map(of).unwrap_or_default());
         for other in others {
-            out.extend(
+            take(
                 other
                     .join()
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             );
         }
-        out
-    })
+    });
+    out
 }

@@ -46,7 +46,7 @@ pub fn clean_files(set: &ChangeSet, root: &Root, sources: &Sources) -> Option<(K
     let mut clean = Vec::new();
     let entries = index.state.entries();
     let mut at = 0;
-    for (path, pending) in &set.pending {
+    for (number, (path, pending)) in set.pending.iter().enumerate() {
         let full = join(&above, path);
         while entries
             .get(at)
@@ -63,7 +63,7 @@ pub fn clean_files(set: &ChangeSet, root: &Root, sources: &Sources) -> Option<(K
         };
         if index.proves(entry, &stat) && !doubts.has(&full) {
             clean.push(Clean {
-                path: path.clone(),
+                number,
                 size: stat.size,
                 id: entry.id,
             });

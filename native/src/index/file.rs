@@ -3,13 +3,15 @@
 //! Appends happen only to the file that this process read or wrote last, at the length that it knows; else the file is
 //! written anew (temp and rename). A torn or damaged frame ends the file. The caller holds the workspace's lock.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+
+use rustix::fs::Stat;
 
 use super::{Entry, Index, Node, NodeId, ROOT, Step};
 use crate::error::{EngineError, IoContext, Result};
+use crate::sys::file::{self, OutFile};
 use crate::wire::{FRAME_OVERHEAD, Frames, Id, Position, Reader, Writer, check64, write_frame};
 
 const MAGIC: &[u8; 8] = b"TBKIDXF1";
@@ -127,14 +129,12 @@ impl IndexFile {
     }
 
     fn append(&self, frame: &[u8], known: Known) -> bool {
-        let opened = OpenOptions::new()
-            .append(true)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-            .open(&self.path);
-        let Ok(mut file) = opened else { return false };
-        let ours = file
-            .metadata()
-            .is_ok_and(|meta| (meta.ino(), meta.dev(), meta.len()) == (known.ino, known.dev, known.len));
+        let Ok(file) = OutFile::append_to(&self.path) else {
+            return false;
+        };
+        let is_known =
+            |stat: Stat| (stat.st_ino, stat.st_dev, stat.st_size as u64) == (known.ino, known.dev, known.len);
+        let ours = file.stat().is_ok_and(is_known);
         ours && file.write_all(frame).is_ok()
     }
 
@@ -145,27 +145,26 @@ impl IndexFile {
         let temp = self.path.with_extension(format!("tmp-{}", std::process::id()));
         let shown = self.path.as_os_str().as_encoded_bytes();
         let written = (|| {
-            fs::remove_file(&temp).or_else(|e| {
+            file::remove(&temp).or_else(|e| {
                 if e.kind() == std::io::ErrorKind::NotFound {
                     Ok(())
                 } else {
                     Err(e)
                 }
             })?;
-            let mut options = OpenOptions::new();
-            let mut file = options.write(true).create_new(true).mode(0o600).open(&temp)?;
+            let file = OutFile::create_new(&temp)?;
             file.write_all(&out)?;
-            fs::rename(&temp, &self.path)?;
-            file.metadata()
+            file::rename(&temp, &self.path)?;
+            file.stat()
         })();
         if written.is_err() {
-            fs::remove_file(&temp).ok();
+            file::remove(&temp).ok();
         }
-        let meta = written.doing_at("write the index", shown)?;
+        let stat = written.doing_at("write the index", shown)?;
         let len = out.len() as u64;
         self.known = Some(Known {
-            ino: meta.ino(),
-            dev: meta.dev(),
+            ino: stat.st_ino,
+            dev: stat.st_dev,
             len,
             base_len: len,
             at,
@@ -294,14 +293,13 @@ fn read_nodes(mut entries: Reader<'_>, names: &[u8], count: usize) -> Result<Ind
                 return Err(damaged());
             }
         }
-        index.nodes.push(Node {
-            name_at: index.names.len() as u32,
-            name_len,
-            parent: parent.unwrap_or(ROOT),
-            entry,
-            extra: slice(extra_at, extra_len)?.into(),
-            children: children.map(|child| child as NodeId).collect(),
-        });
+        let place = (index.names.len() as u32, name_len);
+        let mut node = Node::new(place, parent.unwrap_or(ROOT), entry);
+        node.set_extra(slice(extra_at, extra_len)?.into());
+        if !children.is_empty() {
+            node.more_mut().children = children.map(|child| child as NodeId).collect();
+        }
+        index.nodes.push(node);
         index.names.extend_from_slice(name);
         index.names.push(0);
         index.count(number as NodeId, true);
@@ -312,7 +310,7 @@ fn read_nodes(mut entries: Reader<'_>, names: &[u8], count: usize) -> Result<Ind
 /// Children are found by their names' order.
 fn sorted(index: Index) -> Result<Index> {
     let in_order = |ids: &[NodeId]| ids.windows(2).all(|two| index.name(two[0]) < index.name(two[1]));
-    match index.nodes.iter().all(|node| in_order(&node.children)) {
+    match index.nodes.iter().all(|node| in_order(node.children())) {
         true => Ok(index),
         false => Err(damaged()),
     }

@@ -26,10 +26,49 @@ struct Node {
     name_len: u16,
     parent: NodeId,
     entry: Entry,
+    /// Apart, for most nodes are files: what they have not got would cost each of them a third more.
+    more: Option<Box<More>>,
+}
+
+/// What folders and links have beside their entry.
+#[derive(Debug, Clone, Default)]
+struct More {
     /// Target of a symlink.
     extra: Box<[u8]>,
     /// Sorted by name bytes.
     children: Vec<NodeId>,
+}
+
+impl Node {
+    fn new((name_at, name_len): (u32, u16), parent: NodeId, entry: Entry) -> Self {
+        Node {
+            name_at,
+            name_len,
+            parent,
+            entry,
+            more: None,
+        }
+    }
+
+    fn children(&self) -> &[NodeId] {
+        self.more.as_ref().map_or(&[], |more| &more.children)
+    }
+
+    fn take_children(&mut self) -> Vec<NodeId> {
+        self.more
+            .as_mut()
+            .map_or_else(Vec::new, |more| std::mem::take(&mut more.children))
+    }
+
+    fn more_mut(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
+    fn set_extra(&mut self, extra: Box<[u8]>) {
+        if self.more.is_some() || !extra.is_empty() {
+            self.more_mut().extra = extra;
+        }
+    }
 }
 
 /// Versions and stat keys by path.
@@ -67,14 +106,7 @@ impl Default for Index {
 impl Index {
     /// An empty tree: only the root, which is to be read.
     pub fn new() -> Self {
-        let root = Node {
-            name_at: 0,
-            name_len: 0,
-            parent: ROOT,
-            entry: Entry::absent().with(flag::NOT_WHOLE),
-            extra: Box::default(),
-            children: Vec::new(),
-        };
+        let root = Node::new((0, 0), ROOT, Entry::absent().with(flag::NOT_WHOLE));
         Index {
             nodes: vec![root],
             names: vec![0],
@@ -95,7 +127,10 @@ impl Index {
     }
 
     pub fn extra(&self, node: NodeId) -> &[u8] {
-        &self.nodes[node as usize].extra
+        self.nodes[node as usize]
+            .more
+            .as_ref()
+            .map_or(&[], |more| &more.extra)
     }
 
     pub fn version(&self, node: NodeId) -> Version {
@@ -103,7 +138,7 @@ impl Index {
     }
 
     pub fn children(&self, node: NodeId) -> &[NodeId] {
-        &self.nodes[node as usize].children
+        self.nodes[node as usize].children()
     }
 
     pub fn parent(&self, node: NodeId) -> NodeId {
@@ -249,26 +284,20 @@ impl Index {
 
     fn ensure_child(&mut self, parent: NodeId, path: &[u8]) -> NodeId {
         let name = crate::ignore::names::base_name(path);
-        let children = &self.nodes[parent as usize].children;
+        let children = self.children(parent);
         match children.binary_search_by(|child| self.name(*child).cmp(name)) {
             Ok(at) => children[at],
             Err(at) => {
                 let node = self.add(parent, name);
-                self.nodes[parent as usize].children.insert(at, node);
+                self.nodes[parent as usize].more_mut().children.insert(at, node);
                 node
             }
         }
     }
 
     fn add(&mut self, parent: NodeId, name: &[u8]) -> NodeId {
-        let node = Node {
-            name_at: self.names.len() as u32,
-            name_len: name.len() as u16,
-            parent,
-            entry: Entry::absent(),
-            extra: Box::default(),
-            children: Vec::new(),
-        };
+        let place = (self.names.len() as u32, name.len() as u16);
+        let node = Node::new(place, parent, Entry::absent());
         self.names.extend_from_slice(name);
         self.names.push(0);
         match self.free.pop() {
@@ -303,13 +332,13 @@ impl Index {
         // What can't hold names holds none; an uncovered folder keeps what was known below it.
         let holds = entry.stat.kind == crate::wire::FileKind::Dir || !entry.is_known();
         if !holds {
-            for child in std::mem::take(&mut self.nodes[node as usize].children) {
+            for child in self.nodes[node as usize].take_children() {
                 self.drop_with_below(child);
             }
         }
         let slot = &mut self.nodes[node as usize];
         slot.entry = entry;
-        slot.extra = extra.into_boxed_slice();
+        slot.set_extra(extra.into_boxed_slice());
         self.count(node, true);
     }
 
@@ -319,6 +348,7 @@ impl Index {
         }
         let parent = self.parent(node);
         self.nodes[parent as usize]
+            .more_mut()
             .children
             .retain(|child| *child != node);
         self.drop_with_below(node);
@@ -329,7 +359,7 @@ impl Index {
         while let Some(node) = stack.pop() {
             self.count(node, false);
             let slot = &mut self.nodes[node as usize];
-            stack.append(&mut slot.children);
+            stack.append(&mut slot.take_children());
             slot.entry = Entry::absent();
             self.free.push(node);
         }

@@ -6,7 +6,8 @@ use std::time::SystemTime;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::{Contents, Held, Lease, Outcome, Sink};
+use super::lease::{Held, Lease};
+use super::{Contents, Outcome, Sink};
 use crate::borrow::loan::blob_id;
 use crate::error::{EngineError, Result};
 use crate::scan::sys::{open_beneath, stat_open};

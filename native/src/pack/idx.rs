@@ -41,7 +41,7 @@ impl Idx {
         let width = kind.len_in_bytes() as u64;
         let least = HEADER + u64::from(fan[255]) * (width + 8) + 2 * width;
         let length = file.metadata()?.len();
-        if !fan.is_sorted() || length < least || (length - least) % 8 != 0 {
+        if !fan.is_sorted() || length < least || !(length - least).is_multiple_of(8) {
             return Err(damaged("the index of a pack is damaged"));
         }
         let mut pack_checksum = vec![0; width as usize];

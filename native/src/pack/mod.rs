@@ -12,7 +12,7 @@ mod tests;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -38,6 +38,7 @@ type Object = (u8, Arc<Vec<u8>>);
 /// A pack with its index.
 pub struct Pack {
     file: File,
+    ino: u64,
     length: u64,
     idx: Idx,
     cache: Mutex<(HashMap<u64, Object>, usize)>,
@@ -53,6 +54,39 @@ struct Head {
     stream: u64,
 }
 
+/// A part of a pack in which the first bytes of many objects are looked at.
+pub struct Window {
+    start: u64,
+    buffer: Vec<u8>,
+    length: usize,
+    inflate: Decompress,
+}
+
+impl Window {
+    /// Of so many bytes; never less than one object's first ones.
+    pub fn new(bytes: usize) -> Self {
+        Window {
+            start: 0,
+            buffer: vec![0; bytes.max(HEAD)],
+            length: 0,
+            inflate: Decompress::new(true),
+        }
+    }
+
+    fn move_to(&mut self, pack: &Pack, offset: u64) -> io::Result<()> {
+        let left = pack.length.saturating_sub(offset);
+        let end = self.start + self.length as u64;
+        if offset >= self.start && offset + left.min(HEAD as u64) <= end {
+            return Ok(());
+        }
+        let room = left.min(self.buffer.len() as u64) as usize;
+        (self.start, self.length) = (offset, 0);
+        pack.file.read_exact_at(&mut self.buffer[..room], offset)?;
+        self.length = room;
+        Ok(())
+    }
+}
+
 pub(crate) fn damaged(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
@@ -62,7 +96,8 @@ impl Pack {
     pub fn open(stem: &Path, kind: Kind) -> io::Result<Self> {
         let idx = Idx::open(&stem.with_extension("idx"), kind)?;
         let file = File::open(stem.with_extension("pack"))?;
-        let length = file.metadata()?.len();
+        let meta = file.metadata()?;
+        let (length, ino) = (meta.len(), meta.ino());
         let mut header = [0; 12];
         file.read_exact_at(&mut header, 0)?;
         let mut trailer = vec![0; kind.len_in_bytes()];
@@ -78,6 +113,7 @@ impl Pack {
         }
         Ok(Pack {
             file,
+            ino,
             length,
             idx,
             cache: Mutex::default(),
@@ -88,24 +124,28 @@ impl Pack {
         &self.idx
     }
 
-    /// Other names that the pack's file has.
+    /// Names that the pack's file has.
     pub fn links(&self) -> io::Result<u64> {
-        use std::os::unix::fs::MetadataExt;
         Ok(self.file.metadata()?.nlink())
     }
 
-    fn head(&self, offset: u64, buffer: &mut [u8; HEAD]) -> io::Result<(Head, usize)> {
-        let room = self.length.saturating_sub(offset).min(HEAD as u64) as usize;
-        self.file.read_exact_at(&mut buffer[..room], offset)?;
-        let mut bytes = buffer[..room].iter().copied();
+    /// Inode of the pack's file.
+    pub fn ino(&self) -> u64 {
+        self.ino
+    }
+
+    /// `first`: as many of the object's first bytes as there are, up to `HEAD`. Also answers how many of them are the
+    /// header.
+    fn head(&self, offset: u64, first: &[u8]) -> io::Result<(Head, usize)> {
+        let mut bytes = first.iter().copied();
         let mut next = || {
             bytes
                 .next()
                 .ok_or_else(|| damaged("an object's header is cut off"))
         };
-        let first = next()?;
-        let (kind, mut size) = ((first >> 4) & 7, u64::from(first & 15));
-        let (mut shift, mut more, mut used) = (4, first & 128 != 0, 1);
+        let begin = next()?;
+        let (kind, mut size) = ((begin >> 4) & 7, u64::from(begin & 15));
+        let (mut shift, mut more, mut used) = (4, begin & 128 != 0, 1);
         while more {
             let byte = next()?;
             if shift > 57 {
@@ -131,7 +171,7 @@ impl Pack {
             }
             REF_DELTA => {
                 let length = self.idx.kind().len_in_bytes();
-                let id = buffer.get(used..used + length).filter(|_| used + length <= room);
+                let id = first.get(used..used + length);
                 used += length;
                 let id =
                     ObjectId::from_bytes_or_panic(id.ok_or_else(|| damaged("a delta's base is cut off"))?);
@@ -156,19 +196,28 @@ impl Pack {
         ))
     }
 
-    /// Bytes of an object, by as much of the pack as it takes.
-    pub fn size(&self, offset: u64, inflate: &mut Decompress) -> io::Result<u64> {
+    fn read_head(&self, offset: u64) -> io::Result<Head> {
         let mut buffer = [0; HEAD];
-        let (head, used) = self.head(offset, &mut buffer)?;
+        let room = self.length.saturating_sub(offset).min(HEAD as u64) as usize;
+        self.file.read_exact_at(&mut buffer[..room], offset)?;
+        Ok(self.head(offset, &buffer[..room])?.0)
+    }
+
+    /// Bytes of an object, by no more than its first bytes. Cheapest in the order of offsets.
+    pub fn size(&self, offset: u64, window: &mut Window) -> io::Result<u64> {
+        window.move_to(self, offset)?;
+        let from = (offset - window.start) as usize;
+        let first = &window.buffer[from..window.length.min(from + HEAD)];
+        let (head, used) = self.head(offset, first)?;
         if head.base.is_none() {
             return Ok(head.size);
         }
         // A delta begins with the sizes of its base and of what it makes.
         let mut begin = [0; 20];
+        let inflate = &mut window.inflate;
         inflate.reset(true);
-        let room = self.length.saturating_sub(offset).min(HEAD as u64) as usize;
         inflate
-            .decompress(&buffer[used..room], &mut begin, FlushDecompress::None)
+            .decompress(&first[used..], &mut begin, FlushDecompress::None)
             .map_err(|error| damaged(error.to_string()))?;
         let got = inflate.total_out() as usize;
         delta::sizes(&begin[..got]).map(|(_, made, _)| made)
@@ -189,8 +238,7 @@ impl Pack {
             if let Some(known) = self.cached(at) {
                 break known;
             }
-            let mut buffer = [0; HEAD];
-            let (head, _) = self.head(at, &mut buffer)?;
+            let head = self.read_head(at)?;
             let unpacked = self.unpack(&head)?;
             let Some(base) = head.base else {
                 break self.keep(at, (head.kind, Arc::new(unpacked)));

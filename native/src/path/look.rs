@@ -4,10 +4,9 @@
 //! open for writing (or mapped shared and writable), and is broken when somebody tries. So a look whose lease held from
 //! before the first byte to after the last saw a file that nobody was writing.
 //!
-//! A lease is held by one file of a thread at a time. `F_SETSIG(SIGURG)` comes before it: the default signal of a
-//! broken lease would end the process.
+//! A lease is held by one file of a thread at a time.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
@@ -15,13 +14,12 @@ use rustix::io::Errno;
 use super::leaf::{self, Sys};
 use super::{FileId, names};
 use crate::segment::SegmentStore;
+use crate::sys::{self, Lease};
 use crate::wire::{FileKind, Hash, Reason, StatKey, Version};
 
 /// Reads of a file that moves while it is read, before it counts as unstable.
 const TRIES: usize = 3;
 const BLOCK: usize = 128 * 1024;
-/// Linux's fcntl command; libc names it for few targets only.
-const F_SETSIG: libc::c_int = 10;
 
 /// Whether anybody has a file open for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,7 +179,7 @@ fn look_at_file(
     }
     open.lease();
     let (content, size) = open.hash(store)?;
-    let after = rustix::fs::fstat(&open.fd)?;
+    let after = sys::fstat(&open.fd)?;
     let writer = open.writer();
     if writer != Writer::None && (stat_key(&after) != stat_key(&open.stat) || size != after.st_size as u64) {
         return Ok(None);
@@ -214,7 +212,7 @@ impl OpenFile {
 
     /// Takes a descriptor that was opened otherwise.
     pub fn of(fd: OwnedFd) -> Sys<Self> {
-        let stat = rustix::fs::fstat(&fd)?;
+        let stat = sys::fstat(&fd)?;
         Ok(OpenFile {
             fd,
             stat,
@@ -224,13 +222,17 @@ impl OpenFile {
 
     /// Asks for a read lease. What came of it: [`OpenFile::writer`].
     pub fn lease(&mut self) {
-        self.lease = Some(take_lease(self.fd.as_fd()));
+        self.lease = Some(match sys::take_lease(self.fd.as_fd()) {
+            Lease::Taken => Writer::None,
+            Lease::Writers => Writer::Open,
+            Lease::Unknown => Writer::Unknown,
+        });
     }
 
     /// Whether anybody writes, by the lease: `None` only where it has held until now.
     pub fn writer(&self) -> Writer {
         match self.lease {
-            Some(Writer::None) if !lease_holds(self.fd.as_fd()) => Writer::Open,
+            Some(Writer::None) if !sys::lease_holds(self.fd.as_fd()) => Writer::Open,
             Some(state) => state,
             None => Writer::Unknown,
         }
@@ -259,7 +261,7 @@ impl OpenFile {
         let mut block = vec![0u8; room];
         let mut at = 0u64;
         loop {
-            match rustix::io::pread(&self.fd, &mut block[..], at) {
+            match sys::pread(&self.fd, &mut block, at) {
                 Ok(0) => return Ok(()),
                 Ok(n) => {
                     each(&block[..n]);
@@ -268,35 +270,10 @@ impl OpenFile {
                         return Ok(());
                     }
                 }
-                Err(Errno::INTR) => continue,
                 Err(errno) => return Err(errno),
             }
         }
     }
-}
-
-fn take_lease(fd: BorrowedFd<'_>) -> Writer {
-    let raw = fd.as_raw_fd();
-    // SAFETY: fcntl with integer arguments on a descriptor that is open for as long as `fd` is borrowed.
-    let taken = unsafe {
-        if libc::fcntl(raw, F_SETSIG, libc::SIGURG) != 0 {
-            return Writer::Unknown;
-        }
-        libc::fcntl(raw, libc::F_SETLEASE, libc::F_RDLCK)
-    };
-    if taken == 0 {
-        return Writer::None;
-    }
-    match std::io::Error::last_os_error().raw_os_error() {
-        Some(libc::EAGAIN) => Writer::Open,
-        _ => Writer::Unknown,
-    }
-}
-
-/// False once somebody asked to open the file for writing.
-fn lease_holds(fd: BorrowedFd<'_>) -> bool {
-    // SAFETY: fcntl with integer arguments on an open descriptor.
-    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETLEASE) == libc::F_RDLCK }
 }
 
 /// Limits of a name: secrets are never opened unless an `include` pattern names them.

@@ -9,16 +9,16 @@
 //! again after the act ([`Root::still_at`]) and take the act back where the folder is another one.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::error::{Code, EngineError, IoContext, Result};
+use crate::sys;
 
-#[cfg(test)]
-pub mod faults;
 pub mod leaf;
 pub mod look;
 pub mod names;
@@ -84,15 +84,18 @@ impl Root {
     /// Opens `path`, which must be a folder and no symlink. `ERR_ROOT_CHANGED` where it is gone or something else.
     pub fn open(path: &Path, resolver: Resolver) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| match errno {
-            Errno::NOENT | Errno::NOTDIR | Errno::LOOP => EngineError::new(
-                Code::RootChanged,
-                format!("{} is not a folder any more", path.display()),
-            ),
-            other => EngineError::io(&format!("open the root {}", path.display()), other),
-        })?;
-        let id = identity(fd.as_fd()).doing("stat the root")?;
-        let mount = mount_id(fd.as_fd());
+        let fd =
+            sys::openat(CWD, path.as_os_str().as_bytes(), flags, Mode::empty()).map_err(
+                |errno| match errno {
+                    Errno::NOENT | Errno::NOTDIR | Errno::LOOP => EngineError::new(
+                        Code::RootChanged,
+                        format!("{} is not a folder any more", path.display()),
+                    ),
+                    other => EngineError::io(&format!("open the root {}", path.display()), other),
+                },
+            )?;
+        let id = identity(fd.as_fd()).doing_at("stat the root", path.as_os_str().as_bytes())?;
+        let mount = mount_id(fd.as_fd()).doing_at("stat the root", path.as_os_str().as_bytes())?;
         Ok(Root {
             fd,
             path: path.to_path_buf(),
@@ -110,6 +113,11 @@ impl Root {
         self.id
     }
 
+    /// The path that it was opened by, for messages.
+    pub fn shown(&self) -> &[u8] {
+        self.path.as_os_str().as_bytes()
+    }
+
     /// The resolver in use: false once openat2 was found missing.
     pub fn uses_openat2(&self) -> bool {
         !self.component.load(Ordering::Relaxed)
@@ -117,7 +125,9 @@ impl Root {
 
     /// `ERR_ROOT_CHANGED` where the root's path names another inode by now, or none.
     pub fn check(&self) -> Result<()> {
-        let now = rustix::fs::lstat(&self.path).ok().map(|s| FileId::of(&s));
+        let now = sys::statat(CWD, self.path.as_os_str().as_bytes())
+            .ok()
+            .map(|s| FileId::of(&s));
         if now == Some(self.id) {
             return Ok(());
         }
@@ -129,9 +139,9 @@ impl Root {
     }
 
     /// True where `fd` is on the root's mount, so that a rename between the two works.
-    pub fn same_mount(&self, fd: BorrowedFd<'_>) -> bool {
-        let Ok(id) = identity(fd) else { return false };
-        id.dev == self.id.dev && (self.mount.is_none() || mount_id(fd) == self.mount)
+    pub fn same_mount(&self, fd: BorrowedFd<'_>) -> sys::Sys<bool> {
+        let id = identity(fd)?;
+        Ok(id.dev == self.id.dev && (self.mount.is_none() || mount_id(fd)? == self.mount))
     }
 
     /// Resolves the folder that holds `path`.
@@ -150,9 +160,13 @@ impl Root {
         Ok(Parent { dir, id })
     }
 
-    /// True where the folder at `path` is still the one that `id` names.
-    pub fn still_at(&self, path: &[u8], id: FileId) -> bool {
-        self.folder(path).is_ok_and(|now| now.id == id)
+    /// True where the folder at `path` is still the one that `id` names. An error: it can't be told at this moment.
+    pub fn still_at(&self, path: &[u8], id: FileId) -> std::result::Result<bool, WalkError> {
+        match self.folder(path) {
+            Ok(now) => Ok(now.id == id),
+            Err(error) if error.is_fault() => Err(error),
+            Err(_) => Ok(false),
+        }
     }
 
     fn walk(&self, path: &[u8]) -> std::result::Result<OwnedFd, WalkError> {
@@ -190,10 +204,8 @@ impl Root {
         let mut at: Option<OwnedFd> = None;
         for name in path.split(|b| *b == b'/') {
             let from = at.as_ref().map_or(self.fd.as_fd(), |fd| fd.as_fd());
-            let fd = rustix::fs::openat(from, name, flags, Mode::empty()).map_err(walk_error)?;
-            let id = identity(fd.as_fd()).map_err(WalkError::Io)?;
-            let mount = self.mount.and_then(|_| mount_id(fd.as_fd()));
-            if id.dev != self.id.dev || mount != self.mount {
+            let fd = sys::openat(from, name, flags, Mode::empty()).map_err(walk_error)?;
+            if !self.same_mount(fd.as_fd()).map_err(WalkError::Io)? {
                 return Err(WalkError::Mount);
             }
             at = Some(fd);
@@ -202,7 +214,17 @@ impl Root {
     }
 }
 
+impl WalkError {
+    /// The system's, and perhaps gone next time; not what somebody put there.
+    pub fn is_fault(self) -> bool {
+        matches!(self, WalkError::Denied | WalkError::Io(_))
+    }
+}
+
 impl FileId {
+    /// No file's.
+    pub const NONE: FileId = FileId { dev: 0, ino: 0 };
+
     pub fn of(stat: &rustix::fs::Stat) -> Self {
         FileId {
             dev: stat.st_dev,
@@ -218,7 +240,7 @@ fn openat2_folder(from: BorrowedFd<'_>, path: &[u8]) -> std::result::Result<Owne
         | ResolveFlags::NO_XDEV
         | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..RETRIES {
-        match rustix::fs::openat2(from, path, flags, Mode::empty(), resolve) {
+        match sys::openat2(from, path, flags, resolve) {
             // Somebody renames folders: the kernel can't tell whether the walk stayed below. Walk again.
             Err(Errno::AGAIN | Errno::INTR) => continue,
             other => return other.map_err(walk_error),
@@ -250,11 +272,15 @@ fn walk_error(errno: Errno) -> WalkError {
 }
 
 pub fn identity(fd: BorrowedFd<'_>) -> std::result::Result<FileId, Errno> {
-    rustix::fs::fstat(fd).map(|s| FileId::of(&s))
+    sys::fstat(fd).map(|s| FileId::of(&s))
 }
 
 /// The mount that a descriptor is on; None on kernels before 5.8.
-fn mount_id(fd: BorrowedFd<'_>) -> Option<u64> {
-    let found = rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
-    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
+fn mount_id(fd: BorrowedFd<'_>) -> sys::Sys<Option<u64>> {
+    match sys::statx(fd, StatxFlags::MNT_ID) {
+        Ok(found) => Ok((found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)),
+        // No such call, or none that a filter lets through.
+        Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => Ok(None),
+        Err(errno) => Err(errno),
+    }
 }

@@ -129,7 +129,7 @@ fn told(parent: &Parent, path: &[u8], look: Look) -> Peek {
 fn names_in(parent: &Parent, path: &[u8]) -> Option<Vec<Vec<u8>>> {
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened: leaf::Sys<_> = rustix::fs::openat(&parent.dir, names::split(path).1, flags, Mode::empty());
+    let opened: leaf::Sys<_> = crate::sys::openat(&parent.dir, names::split(path).1, flags, Mode::empty());
     opened.and_then(|fd| list(fd.as_fd())).ok()
 }
 

@@ -2,13 +2,13 @@
 
 use std::os::fd::AsFd;
 
-use super::roll_back::{bring_back_from_temp, drop_unswapped, now, path_of, standing};
+use super::roll_back::{bring_back_from_temp, drop_anew, drop_unswapped, now, path_of, standing, temp_left};
 use super::{PathState, Settled};
 use crate::apply;
 use crate::apply::guard::{self, At, Context};
 use crate::apply::item::{Act, ApplyEntry, Item, Stop};
 use crate::apply::keep;
-use crate::error::{Code, EngineError, Result};
+use crate::error::{Code, EngineError, IoContext, Result};
 use crate::journal::JournalFile;
 use crate::path::{Parent, WalkError, leaf};
 use crate::wire::Version;
@@ -39,13 +39,14 @@ pub fn complete(
             Err(WalkError::Missing | WalkError::NotFolder) if item.entry.expect == Version::Absent => {
                 Next::From(Version::Absent)
             }
-            Err(error) => Next::Settled(Settled::neither(error.to_string())),
+            Err(error) => Next::Settled(Settled::unreached(error)),
         };
         match next {
             Next::Settled(settled) => *out = Some(settled),
             Next::From(version) => todo.push(rest_of(item, version)),
         }
     }
+    announce(context, &todo, file)?;
     let ran = apply::run(context, &mut todo, file);
     ran.map_err(|stop: Stop| EngineError::new(Code::Io, stop.detail))?;
     for rest in todo {
@@ -59,30 +60,35 @@ pub fn complete(
         .collect())
 }
 
+/// A temp that is written anew has an inode that the journal doesn't know; should this recovery die, the next must not
+/// take it for what a swap brought out. What the temps' names held before has left them for good by then.
+fn announce(context: &Context<'_>, todo: &[Item], file: &mut JournalFile) -> Result<()> {
+    let swaps = todo.iter().filter(|item| item.act.swaps());
+    let indices: Vec<usize> = swaps.map(|item| item.index).collect();
+    if indices.is_empty() {
+        return Ok(());
+    }
+    crate::sys::syncfs(context.root.fd()).doing_at("sync", context.root.shown())?;
+    file.prepares_anew(&indices)?;
+    file.sync()
+}
+
 fn settle_rest(context: &Context<'_>, rest: &Item, original: &Item) -> Settled {
     let state = match context.root.parent(original.path()) {
         Ok(parent) => now(context, &parent, original),
         Err(WalkError::Missing | WalkError::NotFolder) if original.entry.target == Version::Absent => {
             Settled::at(PathState::New)
         }
-        Err(error) => Settled::neither(error.to_string()),
+        Err(error) => Settled::unreached(error),
     };
     match &rest.result {
         Some(Err(stop)) => Settled {
             detail: format!("{} {}", stop.reason, stop.detail).trim().to_string(),
-            fault: is_fault(stop),
+            fault: state.fault || super::is_fault(stop, original),
             ..state
         },
         _ => state,
     }
-}
-
-/// The system's, and perhaps gone next time; not somebody's content.
-fn is_fault(stop: &Stop) -> bool {
-    matches!(
-        stop.reason,
-        "io-error" | "no-space" | "permission-denied" | "blob-missing" | "blob-corrupt"
-    )
 }
 
 fn rest_of(item: &Item, from: Version) -> Item {
@@ -99,18 +105,27 @@ fn rest_of(item: &Item, from: Version) -> Item {
 }
 
 fn judge_begun(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut Item, bool)) -> Next {
+    if let Some(stays) = drop_anew(parent.dir.as_fd(), item) {
+        return Next::Settled(stays);
+    }
     let stands = match standing(context, parent, item) {
         Ok(stands) => stands,
         Err(errno) => return Next::Settled(Settled::fault(format!("look at it: {errno}"))),
     };
     let mut taken = stands.kept.is_some();
     if item.act.swaps() && !swapping {
-        drop_unswapped(parent.dir.as_fd(), item);
+        let dropped = drop_unswapped(parent.dir.as_fd(), item);
+        if let Some(left) = temp_left(dropped) {
+            return Next::Settled(left);
+        }
     } else if item.act.swaps() {
         if stands.temp == Some(false) {
             taken |= settle_exchange(context, parent, item, stands.ours_at_path);
         }
-        keep::drop_temp(context, parent.dir.as_fd(), item);
+        let dropped = keep::drop_temp(context, parent.dir.as_fd(), item);
+        if let Some(left) = temp_left(dropped) {
+            return Next::Settled(left);
+        }
     }
     let look = match path_of(parent, item).look(context.store) {
         Ok(look) => look,

@@ -13,13 +13,15 @@ use crate::wire::Version;
 /// What the owner needs to work in a folder.
 const OWNER: u32 = 0o700;
 
-pub fn remake_folder(parent: &Parent, item: &Item) {
-    if let (Act::ReplaceFolder, Version::Dir { mode }) = (item.act, &item.entry.expect)
-        && leaf::make_folder(parent.dir.as_fd(), item.name()).is_ok()
-        && let Ok(Some(stat)) = leaf::stat(parent.dir.as_fd(), item.name())
-    {
-        // What fails here shows in the look that follows.
-        let _seen_later = leaf::chmod_folder(parent.dir.as_fd(), item.name(), FileId::of(&stat), *mode);
+pub fn remake_folder(parent: &Parent, item: &Item) -> leaf::Sys<()> {
+    let (Act::ReplaceFolder, Version::Dir { mode }) = (item.act, &item.entry.expect) else {
+        return Ok(());
+    };
+    let dir = parent.dir.as_fd();
+    leaf::make_folder(dir, item.name())?;
+    match leaf::stat(dir, item.name())? {
+        Some(stat) => leaf::chmod_folder(dir, item.name(), FileId::of(&stat), *mode),
+        None => Ok(()),
     }
 }
 
@@ -32,7 +34,10 @@ pub fn undo_folder(context: &Context<'_>, parent: &Parent, item: &mut Item) -> O
     let made_here = match item.act {
         Act::MakeFolder => true,
         // Only what gave way to it proves that the folder is ours.
-        Act::RemoveThenFolder => matches!(context.trash.find(&item.trash), Ok(Some(_))),
+        Act::RemoveThenFolder => match context.trash.find(&item.trash) {
+            Ok(found) => found.is_some(),
+            Err(errno) => return Some(Settled::fault(format!("look into the trash: {errno}"))),
+        },
         _ => return None,
     };
     let last = item.act == Act::MakeFolder;
@@ -126,8 +131,8 @@ pub fn finish_folder(context: &Context<'_>, item: &mut Item, out: &mut Option<Se
     }
     let parent = match context.root.parent(item.path()) {
         Ok(parent) => parent,
-        Err(_) => {
-            *out = Some(Settled::neither("its folder is gone"));
+        Err(error) => {
+            *out = Some(Settled::unreached(error));
             return;
         }
     };

@@ -1,13 +1,10 @@
 //! Somebody else, a cancel or an error at every act of an operation or a recovery.
 
-use rustix::io::Errno;
-
 use super::scene::{anew, die_at, new_tree, scene};
 use super::{Mode, PathState};
 use crate::apply::Status;
-use crate::apply::kit::{Kit, dir, told};
-use crate::path::faults::at_act;
-use crate::wire::Version;
+use crate::apply::kit::Kit;
+use crate::sys::sim::at_call;
 
 #[test]
 fn what_somebody_wrote_after_the_kill_stays_and_is_reported() {
@@ -43,7 +40,7 @@ fn what_somebody_wrote_after_the_kill_stays_and_is_reported() {
 }
 
 /// Somebody renames a new file over a path.
-fn rename_over(kit: &Kit, path: &str) -> impl FnOnce() -> Result<(), Errno> + 'static {
+fn rename_over(kit: &Kit, path: &str) -> impl FnOnce() -> crate::sys::Sys<()> + 'static {
     let (from, to) = (kit.path("foreign.tmp"), kit.path(path));
     move || {
         std::fs::write(&from, "foreign").unwrap();
@@ -62,7 +59,7 @@ fn a_rename_over_a_path_at_every_act_ends_at_the_path() {
             for nth in 1.. {
                 let scene = scene(exchange);
                 let act = rename_over(&scene.kit, path);
-                let (outcomes, came) = at_act(nth, act, || scene.kit.begin(scene.entries.clone()));
+                let (outcomes, came) = at_call(nth, act, || scene.kit.begin(scene.entries.clone()));
                 let what = format!("{path} at {nth}, exchange {exchange}");
                 if !came {
                     break;
@@ -78,14 +75,14 @@ fn a_rename_over_a_path_at_every_act_ends_at_the_path() {
 #[test]
 fn a_rename_over_a_path_at_every_act_of_a_recovery_ends_at_the_path() {
     for mode in [Mode::Rollback, Mode::Complete] {
-        for died in (30..).step_by(29) {
+        for died in (10..).step_by(11) {
             let mut finished = false;
             for path in ["a", "b", "c"] {
-                for nth in (1..).step_by(3) {
+                for nth in (1..).step_by(7) {
                     let scene = scene(true);
                     finished = !die_at(&scene, died);
                     let other = anew(&scene.kit, true);
-                    let (_, came) = at_act(nth, rename_over(&scene.kit, path), || other.recover(mode));
+                    let (_, came) = at_call(nth, rename_over(&scene.kit, path), || other.recover(mode));
                     if !came {
                         break;
                     }
@@ -113,7 +110,7 @@ fn a_folder_that_is_moved_out_at_any_act_takes_nothing_of_ours_along_unreported(
                 std::fs::rename(&from, &to).unwrap();
                 Ok(())
             };
-            let (outcomes, came) = at_act(nth, hook, || kit.begin(scene.entries.clone()));
+            let (outcomes, came) = at_call(nth, hook, || kit.begin(scene.entries.clone()));
             if !came {
                 break;
             }
@@ -141,7 +138,7 @@ fn a_cancel_at_every_act_ends_in_the_old_or_the_new_tree() {
             cancel.cancel();
             Ok(())
         };
-        let (outcomes, came) = at_act(nth, hook, || {
+        let (outcomes, came) = at_call(nth, hook, || {
             crate::apply::apply(&scene.kit.hands, request, &work)
         });
         let outcomes = outcomes.unwrap().unwrap();
@@ -153,54 +150,6 @@ fn a_cancel_at_every_act_ends_in_the_old_or_the_new_tree() {
         );
         if !came {
             break;
-        }
-    }
-}
-
-#[test]
-fn an_error_at_every_act_leaves_each_path_old_or_new_as_its_outcome_says() {
-    for errno in [Errno::IO, Errno::NOSPC, Errno::ACCESS] {
-        for nth in 1.. {
-            let scene = scene(true);
-            let what = format!("{errno:?} at {nth}");
-            let run = || {
-                let request = scene.kit.request(scene.entries.clone());
-                crate::apply::apply(&scene.kit.hands, request, &Default::default())
-            };
-            let (result, came) = at_act(nth, move || Err(errno), run);
-            match result.unwrap() {
-                Err(_) => assert_eq!(scene.kit.tree(), scene.old, "{what}"),
-                Ok(outcomes) => {
-                    for (entry, outcome) in scene.entries.iter().zip(&outcomes) {
-                        let path = std::str::from_utf8(&entry.path).unwrap();
-                        let now = match scene.kit.hands.root.parent(&entry.path) {
-                            Ok(_) => scene.kit.now(path),
-                            Err(_) => Version::Absent,
-                        };
-                        let expected = match outcome.status {
-                            Status::Done => &entry.target,
-                            _ => &entry.expect,
-                        };
-                        // A folder that holds what was made in it can't go again because its bits could not be set.
-                        let made = (path, &now, outcome.status) == ("n", &dir(0o700), Status::Failed);
-                        if made {
-                            continue;
-                        }
-                        assert_eq!(
-                            &now,
-                            expected,
-                            "{what}: {path} {:?} {}",
-                            told(outcome),
-                            outcome.detail
-                        );
-                    }
-                    super::finish(&scene.kit.hands, &scene.kit.journal()).unwrap();
-                    scene.kit.assert_no_temps();
-                }
-            }
-            if !came {
-                break;
-            }
         }
     }
 }

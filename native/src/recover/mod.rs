@@ -9,14 +9,15 @@
 
 use std::path::PathBuf;
 
-use crate::apply::item::{Act, ApplyEntry, Item};
+use crate::apply::guard::Context;
+use crate::apply::item::{Act, ApplyEntry, Item, Stop};
 use crate::apply::{Hands, keep};
 use crate::error::{Code, EngineError, IoContext, Result};
 use crate::journal::{self, Journal, JournalFile};
-use crate::path::{FileId, look::Look, names};
+use crate::path::{FileId, WalkError, leaf, look::Look, names};
 use crate::task::Work;
 use crate::trash::Trash;
-use crate::wire::{Id, RelPath};
+use crate::wire::{Id, Reason, RelPath, Version};
 
 mod complete;
 mod folders;
@@ -24,7 +25,7 @@ mod folders;
 mod interference;
 pub mod roll_back;
 #[cfg(test)]
-mod scene;
+pub mod scene;
 #[cfg(test)]
 mod tests;
 
@@ -88,14 +89,71 @@ impl Settled {
         }
     }
 
+    /// The walk to the path's folder ended.
+    fn unreached(error: WalkError) -> Self {
+        Settled {
+            fault: error.is_fault(),
+            ..Settled::neither(error.to_string())
+        }
+    }
+
     /// By what is at the path now.
     fn by(look: &Look, item: &Item) -> Self {
         if look.version == item.entry.expect {
             Settled::at(PathState::Old)
         } else if look.version == item.entry.target {
             Settled::at(PathState::New)
+        } else if unreadable_for_now(&look.version, item) {
+            Settled::fault("it can't be read")
         } else {
             Settled::neither("it holds what this operation neither found nor wrote")
+        }
+    }
+}
+
+/// A file with the bits of one that we know, which yet can't be opened: the system's fault, not somebody's content.
+fn unreadable_for_now(found: &Version, item: &Item) -> bool {
+    let Version::Uncovered {
+        reason: Reason::Unreadable,
+        stat,
+    } = found
+    else {
+        return false;
+    };
+    let is_like = |version: &Version| matches!(version, Version::File { mode, .. } if *mode == stat.mode);
+    stat.mode & 0o400 != 0 && (is_like(&item.entry.expect) || is_like(&item.entry.target))
+}
+
+/// The system's fault, and perhaps gone next time; not somebody's content.
+fn is_fault(stop: &Stop, item: &Item) -> bool {
+    let system = [
+        "io-error",
+        "no-space",
+        "permission-denied",
+        "blob-missing",
+        "blob-corrupt",
+    ];
+    let found = stop.found.as_ref();
+    system.contains(&stop.reason) || found.is_some_and(|found| unreadable_for_now(found, item))
+}
+
+/// Tries once more to take away temps that are still there. One that stays keeps the journal, unless nothing is ever
+/// removed from its folder (append-only): it lies under a name that no scan looks at.
+fn clear_temps(context: &Context<'_>, items: &[Item], (settled, swapping): (&mut [Settled], bool)) {
+    for (item, settled) in items.iter().zip(settled) {
+        let Ok(parent) = context.root.parent(item.path()) else {
+            continue;
+        };
+        let dir = std::os::fd::AsFd::as_fd(&parent.dir);
+        let ended = match leaf::stat(dir, &item.temp) {
+            _ if !item.act.swaps() => continue,
+            Ok(None) => continue,
+            Ok(Some(_)) if swapping => keep::drop_temp(context, dir, item),
+            Ok(Some(_)) => leaf::unlink(dir, &item.temp),
+            Err(errno) => Err(errno),
+        };
+        if let Some(left) = roll_back::temp_left(ended) {
+            *settled = left;
         }
     }
 }
@@ -118,7 +176,7 @@ pub fn recover(hands: &Hands, request: &RecoverRequest, work: &Work) -> Result<R
     let trash = Trash::open(&hands.root, &request.trash)?;
     let context = hands.context(&trash, work);
     let mut items = items_of(&stored.journal, hands.root.id().dev);
-    let settled = match request.mode {
+    let mut settled = match request.mode {
         Mode::Rollback => {
             let mut all: Vec<&mut Item> = items.iter_mut().collect();
             roll_back::roll_back(&context, &mut all, stored.journal.swapping)
@@ -128,9 +186,10 @@ pub fn recover(hands: &Hands, request: &RecoverRequest, work: &Work) -> Result<R
             complete::complete(&context, &mut items, (&mut file, stored.journal.swapping))?
         }
     };
+    clear_temps(&context, &items, (&mut settled, stored.journal.swapping));
     if !settled.iter().any(|s| s.fault) {
-        rustix::fs::syncfs(hands.root.fd()).doing("sync the recovered tree")?;
-        trash.sync().doing("sync the trash")?;
+        crate::sys::syncfs(hands.root.fd()).doing_at("sync the recovered tree", hands.root.shown())?;
+        trash.sync().doing_at("sync the trash", trash.shown())?;
         journal::remove(&request.journal)?;
         journal::sync_parent(&request.journal)?;
     }
@@ -157,7 +216,7 @@ pub fn finish(hands: &Hands, path: &std::path::Path) -> Result<()> {
                 && !entry.done
                 && let Ok(parent) = hands.root.parent(item.path())
             {
-                keep::drop_temp(&context, std::os::fd::AsFd::as_fd(&parent.dir), item);
+                let _stays = keep::drop_temp(&context, std::os::fd::AsFd::as_fd(&parent.dir), item);
             }
         }
     }

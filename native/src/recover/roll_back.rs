@@ -3,10 +3,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use rustix::io::Errno;
+
 use super::{PathState, Settled, folders};
 use crate::apply::guard::{self, At, Context, Put};
 use crate::apply::item::{Act, ApplyEntry, Item, Stop};
-use crate::apply::{keep, temps};
+use crate::apply::{Status, keep, temps};
 use crate::path::look::Look;
 use crate::path::{FileId, Parent, WalkError, leaf};
 use crate::trash::Slot;
@@ -61,8 +63,7 @@ fn each(
             Err(WalkError::NotFolder) if item.entry.expect == Version::Absent => {
                 Some(Settled::at(PathState::Old))
             }
-            Err(WalkError::Io(errno)) => Some(Settled::fault(format!("the walk to it failed: {errno}"))),
-            Err(error) => Some(Settled::neither(error.to_string())),
+            Err(error) => Some(Settled::unreached(error)),
         };
     }
 }
@@ -97,6 +98,9 @@ pub fn standing(context: &Context<'_>, parent: &Parent, item: &Item) -> leaf::Sy
     let temp = leaf::stat(dir, &item.temp)?.map(|s| item.prepared == Some(FileId::of(&s)));
     let kept = context.trash.find(&item.trash)?;
     let path = path_of(parent, item).look(context.store)?;
+    if super::unreadable_for_now(&path.version, item) {
+        return Err(Errno::ACCESS);
+    }
     let by_inode = item.prepared.is_some() && path.id() == item.prepared;
     // Inode numbers that don't last (some network file systems): the bytes decide, with the proof that we swapped.
     let evidence = item.prepared.is_some() && temp != Some(true) && (temp.is_some() || kept.is_some());
@@ -112,15 +116,23 @@ pub fn standing(context: &Context<'_>, parent: &Parent, item: &Item) -> leaf::Sy
 fn undo_swap(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut Item, bool)) -> Settled {
     let dir = parent.dir.as_fd();
     if !swapping {
-        drop_unswapped(dir, item);
-        return now(context, parent, item);
+        let dropped = drop_unswapped(dir, item);
+        return temp_left(dropped).unwrap_or_else(|| now(context, parent, item));
+    }
+    if let Some(stays) = drop_anew(dir, item) {
+        return stays;
     }
     let stands = match standing(context, parent, item) {
         Ok(stands) => stands,
         Err(errno) => return Settled::fault(format!("look at it: {errno}")),
     };
     match (stands.temp, stands.kept) {
-        (Some(false), _) => bring_back_from_temp(context, parent, item, stands.ours_at_path),
+        (Some(false), _) => {
+            bring_back_from_temp(context, parent, item, stands.ours_at_path);
+            if let Some(fault) = not_brought_back(context, parent, item) {
+                return fault;
+            }
+        }
         (_, Some(slot)) => {
             if let Some(kept) = bring_back_from_trash(context, parent, (item, &slot), &stands.path) {
                 return kept;
@@ -131,26 +143,46 @@ fn undo_swap(context: &Context<'_>, parent: &Parent, (item, swapping): (&mut Ite
             let _stays = leaf::unlink(dir, &item.temp);
             return undo_alone(context, parent, item, &stands.path);
         }
-        (Some(true), None) => {
-            if stands.path.version == Version::Absent {
-                folders::remake_folder(parent, item);
+        (None, None) if stands.ours_at_path => return undo_alone(context, parent, item, &stands.path),
+        // An emptied folder made way, and the new file isn't there, or not any more.
+        (Some(true) | None, None) => {
+            if item.prepared.is_some()
+                && stands.path.version == Version::Absent
+                && let Err(errno) = folders::remake_folder(parent, item)
+            {
+                return Settled::fault(format!("make the folder again: {errno}"));
             }
         }
-        (None, None) if stands.ours_at_path => return undo_alone(context, parent, item, &stands.path),
-        (None, None) => {}
     }
-    keep::drop_temp(context, dir, item);
-    now(context, parent, item)
+    let dropped = keep::drop_temp(context, dir, item);
+    temp_left(dropped).unwrap_or_else(|| now(context, parent, item))
 }
 
 /// A temp that no swap can have touched.
-pub fn drop_unswapped(dir: BorrowedFd<'_>, item: &Item) {
-    if let Ok(Some(stat)) = leaf::stat(dir, &item.temp)
-        && leaf::kind(&stat) != crate::wire::FileKind::Dir
-    {
-        // One that can't be unlinked lies under a name that no scan looks at.
-        let _stays = leaf::unlink(dir, &item.temp);
+pub fn drop_unswapped(dir: BorrowedFd<'_>, item: &Item) -> leaf::Sys<()> {
+    match leaf::stat(dir, &item.temp)? {
+        Some(stat) if leaf::kind(&stat) != crate::wire::FileKind::Dir => leaf::unlink(dir, &item.temp),
+        _ => Ok(()),
     }
+}
+
+/// Some: the temp stays, and is to be tried again. Where nothing is ever removed (append-only), it stays for good,
+/// under a name that no scan looks at.
+pub fn temp_left(dropped: leaf::Sys<()>) -> Option<Settled> {
+    match dropped {
+        Ok(()) | Err(Errno::PERM) => None,
+        Err(errno) => Some(Settled::fault(format!("its temp file was left: {errno}"))),
+    }
+}
+
+/// A temp that an earlier recovery was writing anew, perhaps in half. Some: it can't be taken away.
+pub fn drop_anew(dir: BorrowedFd<'_>, item: &mut Item) -> Option<Settled> {
+    if item.prepared != Some(FileId::NONE) {
+        return None;
+    }
+    item.prepared = None;
+    let fault = |errno| Settled::fault(format!("remove a new file that was not finished: {errno}"));
+    drop_unswapped(dir, item).err().map(fault)
 }
 
 /// What came out by exchange is under the temp's name.
@@ -170,6 +202,15 @@ pub fn bring_back_from_temp(context: &Context<'_>, parent: &Parent, item: &Item,
     } else {
         // Fails where the name is taken; then it is moved to the trash by `drop_temp`.
         let _taken = leaf::rename_new(dir, &item.temp, dir, item.name());
+    }
+}
+
+/// Some: the new file is there all the same, so that what was to come back is under the temp's name still.
+fn not_brought_back(context: &Context<'_>, parent: &Parent, item: &Item) -> Option<Settled> {
+    match path_of(parent, item).look(context.store) {
+        Ok(look) if look.version == item.entry.target => Some(Settled::fault("it could not be brought back")),
+        Ok(_) => None,
+        Err(errno) => Some(Settled::fault(format!("look at it: {errno}"))),
     }
 }
 
@@ -196,7 +237,10 @@ fn bring_back_from_trash(
     }
     let temp_free = matches!(leaf::stat(dir, &item.temp), Ok(None));
     if path.version == item.entry.expect || !(by_inode || (temp_free && path.version == item.entry.target)) {
-        keep::drop_temp(context, dir, item);
+        let dropped = keep::drop_temp(context, dir, item);
+        if let Some(left) = temp_left(dropped) {
+            return Some(left);
+        }
         return Some(Settled {
             detail: kept,
             ..Settled::by(path, item)
@@ -220,7 +264,7 @@ fn bring_back_from_trash(
     item.prepared = item.prepared.or(path.id());
     if context.ladder.exchange() {
         bring_back_from_temp(context, parent, item, true);
-        return None;
+        return not_brought_back(context, parent, item);
     }
     back_without_exchange(context, parent, item)
 }
@@ -248,6 +292,11 @@ fn undo_alone(context: &Context<'_>, parent: &Parent, item: &mut Item, path: &Lo
         Version::Absent | Version::Dir { .. } => {
             item.swapped = Some(crate::apply::item::Swapped::Nothing);
             guard::swap_back(context, parent, item);
+            // Where it could not be dropped there: the folder that holds it may be one that has to go.
+            let dropped = keep::drop_temp(context, parent.dir.as_fd(), item);
+            if let Some(fault) = temp_left(dropped).or_else(|| not_brought_back(context, parent, item)) {
+                return fault;
+            }
             Ok(())
         }
         _ => replace_again(context, parent, item),
@@ -287,7 +336,9 @@ fn undo_mode(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Settled
     }
     match temps::change_mode(context, parent, &mut inverse(item)) {
         Ok(()) => now(context, parent, item),
-        Err(stop) if stop.status == crate::apply::Status::Failed => Settled::fault(stop.detail),
+        Err(stop) if stop.status == Status::Failed || super::is_fault(&stop, item) => {
+            Settled::fault(stop.detail)
+        }
         Err(_) => now(context, parent, item),
     }
 }

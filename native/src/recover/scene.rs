@@ -4,7 +4,7 @@ use super::{PathState, Recovered};
 use crate::apply::kit::{Kit, dir, entry, link};
 use crate::apply::{ApplyEntry, Status};
 use crate::path::Resolver;
-use crate::path::faults::{at_act, die};
+use crate::sys::sim::{at_change, die};
 use crate::wire::Version;
 
 pub type Tree = Vec<(String, Version)>;
@@ -70,9 +70,9 @@ pub fn anew(kit: &Kit, exchange: bool) -> Kit {
     other
 }
 
-/// Dies at its n-th act. False: it came to its end first.
+/// Dies at its n-th change of the disk. False: it came to its end first.
 pub fn die_at(scene: &Scene, nth: usize) -> bool {
-    at_act(nth, die, || scene.kit.begin(scene.entries.clone()))
+    at_change(nth, die, || scene.kit.begin(scene.entries.clone()))
         .0
         .is_none()
 }

@@ -1,7 +1,7 @@
 use super::scene::{Scene, anew, assert_all, check_end, die_at, new_tree, scene};
 use super::{Mode, PathState, Recovered};
 use crate::apply::kit::{Kit, entry};
-use crate::path::faults::{at_act, die};
+use crate::sys::sim::{at_change, die};
 use crate::wire::Version;
 
 fn recover_from_every_kill(mode: Mode, exchange: bool) {
@@ -9,7 +9,8 @@ fn recover_from_every_kill(mode: Mode, exchange: bool) {
     for nth in 1.. {
         let scene = scene(exchange);
         let died = die_at(&scene, nth);
-        if died && !scene.kit.journal().exists() {
+        if died && crate::journal::read(&scene.kit.journal()).unwrap().is_none() {
+            scene.kit.recover(mode);
             check_end(
                 &scene.kit,
                 &scene.old,
@@ -31,7 +32,7 @@ fn recover_from_every_kill(mode: Mode, exchange: bool) {
             }
         }
         if !died {
-            assert!(nth > 100, "the operation has many acts: {nth}");
+            assert!(nth > 40, "the operation has many changes: {nth}");
             return;
         }
     }
@@ -61,13 +62,13 @@ fn complete_without_an_exchange_gives_exactly_the_new_tree() {
 fn a_recovery_that_is_killed_itself_is_taken_up_by_the_next() {
     let new = new_tree(true);
     for mode in [Mode::Rollback, Mode::Complete] {
-        for nth in (20..).step_by(23) {
+        for nth in (8..).step_by(9) {
             let mut finished = false;
-            for second in (1..).step_by(17) {
+            for second in (1..).step_by(7) {
                 let scene = scene(true);
                 finished = !die_at(&scene, nth);
                 let other = anew(&scene.kit, true);
-                let (ended, _) = at_act(second, die, || other.recover(mode));
+                let (ended, _) = at_change(second, die, || other.recover(mode));
                 let last = anew(&scene.kit, true);
                 let what = format!("{mode:?}, died at {nth}, recovery died at {second}");
                 let expected = if mode == Mode::Rollback { &scene.old } else { &new };
@@ -155,7 +156,7 @@ fn an_edit_of_our_new_file_in_place_is_neither_old_nor_new_and_stays() {
 #[test]
 fn a_live_owners_journal_is_left_alone() {
     let scene = scene(true);
-    die_at(&scene, 60);
+    die_at(&scene, 30);
     let path = scene.kit.journal();
     let mut journal = crate::journal::read(&path).unwrap().unwrap().journal;
     // The test's parent lives, and is not this process.

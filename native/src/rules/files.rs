@@ -1,5 +1,7 @@
 //! Reading one rule file. A missing one is no rule; one that is no regular file is no rule either, as for git.
 
+#![allow(clippy::disallowed_methods, reason = "only reads")]
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};

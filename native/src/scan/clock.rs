@@ -3,13 +3,14 @@
 //! A stat key proves a file unchanged only where its times are older, by a tick, than the file system's now at the scan
 //! that took it: what is written later then gets another time. Process clocks say nothing about file times.
 
-use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags};
 
 use super::sys::{key_of, stat_open};
+use crate::sys;
 use crate::wire::StatKey;
 
 /// Coarse kernel stamps move every 4 ms or 10 ms.
@@ -55,18 +56,18 @@ impl Clock {
 
 fn unnamed(root: &OwnedFd) -> Option<StatKey> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let file = openat(root, ".", flags, Mode::RUSR | Mode::WUSR).ok()?;
-    rustix::fs::fstat(&file).ok().map(|stat| key_of(&stat))
+    let file = sys::openat(root, b".", flags, Mode::RUSR | Mode::WUSR).ok()?;
+    sys::fstat(&file).ok().map(|stat| key_of(&stat))
 }
 
 fn named(scratch: &Path, dev: Option<u64>) -> Option<StatKey> {
     let path = scratch.join(format!("clock-{}", std::process::id()));
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR).ok()?;
-    rustix::io::write(&file, b"now").ok()?;
-    let key = rustix::fs::fstat(&file).ok().map(|stat| key_of(&stat));
+    let file = sys::openat(CWD, path.as_os_str().as_bytes(), flags, Mode::RUSR | Mode::WUSR).ok()?;
+    sys::write_all(&file, b"now").ok()?;
+    let key = sys::fstat(&file).ok().map(|stat| key_of(&stat));
     // A scratch file that stays is harmless; the next look writes it anew.
-    fs::remove_file(&path).ok();
+    sys::file::remove(&path).ok();
     key.filter(|key| Some(key.dev) == dev)
 }
 
@@ -74,6 +75,7 @@ fn named(scratch: &Path, dev: Option<u64>) -> Option<StatKey> {
 mod tests {
     use super::*;
     use crate::wire::FileKind;
+    use std::fs;
 
     fn key(mtime_ns: i64, ctime_ns: i64) -> StatKey {
         StatKey {

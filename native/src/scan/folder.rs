@@ -102,16 +102,16 @@ impl Scan<'_> {
                 return self.cannot_enter(local, (task, holder), error);
             }
         }
-        if let Some(reason) = old.and_then(|old| old.reason()) {
-            task.ctx.entering = task.ctx.entering.or(Some(reason));
-            task.ctx.incomplete |= reason == Reason::Unreadable;
-        }
+        let was_hidden = old.and_then(|old| old.reason());
+        task.ctx.entering = task.ctx.entering.or(was_hidden);
         let racy = if self.clock.is_racy(&stat) {
             flag::UNTRUSTED
         } else {
             0
         };
         self.record(local, &task, Entry::dir(stat).with(racy | task.marks));
+        // What is below it could not be observed; the folder itself could.
+        task.ctx.incomplete |= was_hidden == Some(Reason::Unreadable);
         let seen = if steady { None } else { Some(&names) };
         let ctx = self.enter_rules(&task, fd.as_fd(), seen);
         let here = Here {

@@ -1,5 +1,7 @@
 //! The few system calls of a scan, and the stat key that they give. Nothing follows a link; nothing opens a device.
 
+#![allow(clippy::disallowed_methods, reason = "only reads")]
+
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

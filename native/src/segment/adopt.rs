@@ -8,18 +8,16 @@
 //! Only whole segments are taken over, and only small ones, since each close writes the index of all that it holds. Not
 //! covered: segments whose writer died (a writer of another pid namespace looks dead, and may live).
 
-use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-
 use super::SegmentStore;
 use super::append::{Own, own_stem};
 use super::file::Segment;
 use super::owner::Owner;
+use crate::sys::file::{self, OutFile};
 
 /// Larger ones are left closed. Guessed: 1 GiB of changes is 64 files to open, and an index is some 200 KB to write.
 const LARGEST_BYTES: u64 = 16 << 20;
@@ -37,16 +35,13 @@ impl SegmentStore {
     fn take_over(&self, closed: &Arc<Segment>) -> io::Result<Own> {
         let stem = own_stem();
         let path = self.dir.join(format!("{stem}.seg"));
-        renameat_with(CWD, &closed.path, CWD, &path, RenameFlags::NOREPLACE)?;
+        file::rename_new(&closed.path, &path)?;
         self.files.forget(&closed.path);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(&path)
+        let file = OutFile::open(&path)
             .and_then(|file| as_long(file, closed.extent().1))
             .inspect_err(|_| give_back(&path, &closed.path))?;
         // Missing, or left behind: either way it is only a cache.
-        let _ = std::fs::remove_file(closed.path.with_extension("idx"));
+        let _ = file::remove(&closed.path.with_extension("idx"));
         let segment = Arc::new(closed.renamed(path, stem));
         let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
         segments.retain(|known| !Arc::ptr_eq(known, closed));
@@ -71,8 +66,8 @@ fn is_adoptable(segment: &Arc<Segment>) -> bool {
 }
 
 /// What we know of the segment must be all of it: what is appended goes behind its last record.
-fn as_long(file: std::fs::File, expected: u64) -> io::Result<std::fs::File> {
-    if file.metadata()?.len() == expected {
+fn as_long(file: OutFile, expected: u64) -> io::Result<OutFile> {
+    if file.stat()?.st_size as u64 == expected {
         Ok(file)
     } else {
         Err(io::Error::other("the segment is not as long as it was"))
@@ -81,5 +76,5 @@ fn as_long(file: std::fs::File, expected: u64) -> io::Result<std::fs::File> {
 
 /// Where that fails, it is a segment of a writer that will be gone soon.
 fn give_back(path: &Path, name: &Path) {
-    let _ = renameat_with(CWD, path, CWD, name, RenameFlags::NOREPLACE);
+    let _ = file::rename_new(path, name);
 }

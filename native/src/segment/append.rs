@@ -1,29 +1,27 @@
 //! The segment that this store appends to: made at the first new blob, indexed when it is closed.
 
-use std::fs::File;
 use std::hash::{BuildHasher, Hasher as _, RandomState};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::batch::Batch;
 use super::file::{Fault, Segment};
 use super::format::{FILE_HEADER, RECORD_HEADER, RECORD_OVERHEAD, RecordHeader, file_header};
 use super::owner::Owner;
-use super::{Put, SegmentStore, collision, create_new};
-use crate::error::{EngineError, IoContext, Result};
+use super::{Put, SegmentStore, collision};
+use crate::error::{IoContext, Result};
+use crate::sys::file::{self, OutFile};
 use crate::wire::{Hash, check64};
 
 pub struct Own {
     pub segment: Arc<Segment>,
-    pub(super) file: File,
+    pub(super) file: OutFile,
     pub(super) length: u64,
 }
 
@@ -144,9 +142,9 @@ impl SegmentStore {
     fn make_own(&self) -> io::Result<Own> {
         let stem = own_stem();
         let path = self.dir.join(format!("{stem}.seg"));
-        let file = create_new(&path)?;
+        let file = OutFile::create_new(&path)?;
         if let Err(error) = file.write_all_at(&file_header(self.seed), 0) {
-            let _ = std::fs::remove_file(&path);
+            let _ = file::remove(&path);
             return Err(error);
         }
         let segment = Arc::new(Segment::fresh(path, stem));
@@ -177,6 +175,7 @@ impl SegmentStore {
     }
 
     fn sync_all(&self) -> Result<()> {
+        self.loans().sync().doing("sync what is borrowed")?;
         for segment in self.snapshot() {
             match segment.sync(&self.files) {
                 Ok(false) => {}
@@ -194,12 +193,11 @@ impl SegmentStore {
     }
 
     fn sync_folder(&self) -> Result<()> {
-        if self.dir_dirty.swap(false, Ordering::AcqRel) {
-            let synced = File::open(&self.dir).and_then(|dir| dir.sync_all());
-            if let Err(error) = synced {
-                self.dir_dirty.store(true, Ordering::Release);
-                return Err(EngineError::io("sync the folder of the segments", error));
-            }
+        if self.dir_dirty.swap(false, Ordering::AcqRel)
+            && let Err(error) = file::sync_folder(&self.dir)
+        {
+            self.dir_dirty.store(true, Ordering::Release);
+            return Err(error).doing_at("sync the folder of the segments", shown(&self.dir));
         }
         Ok(())
     }
@@ -223,7 +221,8 @@ impl SegmentStore {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        let closed = Segment::load(path, stem, self.seed).doing("read a closed segment")?;
+        let closed =
+            Segment::load(path, stem, self.seed).doing_at("read a closed segment in", shown(&self.dir))?;
         let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
         segments.retain(|known| !Arc::ptr_eq(known, &open.segment));
         segments.extend(closed.map(Arc::new));
@@ -252,6 +251,10 @@ pub(super) fn own_stem() -> String {
     format!("{}-{}-{}", me.pid, me.started, random_hex())
 }
 
+fn shown(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
+}
+
 /// Eight hex digits that no other writer of this process has.
 pub fn random_hex() -> String {
     format!("{:08x}", RandomState::new().build_hasher().finish() as u32)
@@ -262,12 +265,12 @@ impl Own {
     fn rename(&self, dir: &Path) -> io::Result<PathBuf> {
         loop {
             let path = dir.join(format!("0-0-{}.seg", random_hex()));
-            match renameat_with(CWD, &self.segment.path, CWD, &path, RenameFlags::NOREPLACE) {
+            match file::rename_new(&self.segment.path, &path) {
                 Ok(()) => return Ok(path),
                 Err(Errno::EXIST) => {}
                 // This file system knows no rename that replaces nothing: look, then rename.
                 Err(Errno::INVAL | Errno::NOSYS) if !path.exists() => {
-                    return std::fs::rename(&self.segment.path, &path).map(|()| path);
+                    return file::rename(&self.segment.path, &path).map(|()| path);
                 }
                 Err(error) => return Err(error.into()),
             }

@@ -17,6 +17,7 @@ use super::file::{Fault, Segment};
 use super::format::{FILE_HEADER, Location};
 use super::owner::Owner;
 use crate::error::{Code, EngineError, Result};
+use crate::sys::file;
 use crate::task::Work;
 use crate::wire::Hash;
 
@@ -121,7 +122,10 @@ impl SegmentStore {
             match self.copy(segment, &hash, at) {
                 Ok(bytes) => *copied += bytes,
                 Err(Fault::Gone | Fault::Damaged(_)) => whole = false,
-                Err(Fault::Io(error)) => return Err(EngineError::io("collect a segment", error)),
+                Err(Fault::Io(error)) => {
+                    let path = segment.path.as_os_str().as_encoded_bytes();
+                    return Err(EngineError::io("collect a segment", error).with_path(path));
+                }
             }
         }
         Ok(whole)
@@ -164,9 +168,9 @@ impl SegmentStore {
         }
         self.sync()?;
         for segment in emptied {
-            gone(std::fs::remove_file(&segment.path)).map_err(|error| self.fault(&segment.path, error))?;
+            gone(file::remove(&segment.path)).map_err(|error| self.fault(&segment.path, error))?;
             let index = segment.path.with_extension("idx");
-            gone(std::fs::remove_file(&index)).map_err(|error| self.fault(&index, error))?;
+            gone(file::remove(&index)).map_err(|error| self.fault(&index, error))?;
             self.files.forget(&segment.path);
             let mut segments = self
                 .segments
@@ -202,7 +206,7 @@ impl SegmentStore {
                     .and_then(|e| e.to_str()?.parse().ok())
                     .is_some_and(is_gone);
             if torn || (path != segment && !segment.exists()) {
-                gone(std::fs::remove_file(&path)).map_err(fault)?;
+                gone(file::remove(&path)).map_err(fault)?;
                 bytes += size;
             }
         }

@@ -17,6 +17,7 @@ use super::format::{
     FILE_HEADER, Location, RECORD_HEADER, RECORD_OVERHEAD, RecordHeader, SortedIndex, is_file_header,
 };
 use super::owner::Owner;
+use crate::sys::{self, file::OutFile};
 use crate::wire::{Hash, check64};
 
 /// Read-ahead while headers are looked for. Small files dominate, so that one read finds many headers.
@@ -240,9 +241,9 @@ impl Segment {
     pub fn write_index(&self, path: &Path) -> io::Result<()> {
         let temp = path.with_extension(format!("idx.{}", std::process::id()));
         let bytes = SortedIndex::encode(self.extent().0, self.records());
-        let written = super::create_new(&temp).and_then(|mut file| io::Write::write_all(&mut file, &bytes));
-        let moved = written.and_then(|()| std::fs::rename(&temp, path.with_extension("idx")));
-        moved.inspect_err(|_| drop(std::fs::remove_file(&temp)))
+        let written = OutFile::create_new(&temp).and_then(|file| file.write_all(&bytes));
+        let moved = written.and_then(|()| sys::file::rename(&temp, &path.with_extension("idx")));
+        moved.inspect_err(|_| drop(sys::file::remove(&temp)))
     }
 
     /// Reads a record; its header, place and payload are checked, its name isn't yet.
@@ -289,7 +290,7 @@ impl Segment {
         }
         let file = files.get(&self.path)?;
         let size = file.metadata()?.len();
-        file.sync_data()?;
+        sys::file::sync_data(&file)?;
         self.durable.fetch_max(size, Ordering::Relaxed);
         Ok(true)
     }

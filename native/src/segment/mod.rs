@@ -8,9 +8,7 @@
 //! Files: `format` bytes, `codec` compression, `file` one segment, `owner` who may append, `append` the own segment, `adopt` a closed one,
 //! `batch` what is on its way there, `chunks` large contents, `collect` gc, `verify` checks. Not covered: who may call `collect` when (the workspace's lock), what is live.
 
-use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -104,15 +102,6 @@ fn xxh3(seed: u64, bytes: &[u8]) -> Hash {
     XxHash3_128::oneshot_with_seed(seed, bytes).to_be_bytes()
 }
 
-fn create_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-}
-
 impl SegmentStore {
     /// Opens the folder, making it (0700) where missing, and takes in the segments that it holds.
     pub fn open(dir: &Path, seed: u64) -> Result<Self> {
@@ -120,8 +109,8 @@ impl SegmentStore {
     }
 
     fn open_with(dir: &Path, seed: u64, hash_fn: HashFn) -> Result<Self> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-        made.doing_at("make the folder", dir.as_os_str().as_encoded_bytes())?;
+        crate::sys::file::make_folders(dir)
+            .doing_at("make the folder", dir.as_os_str().as_encoded_bytes())?;
         let store = SegmentStore {
             dir: dir.to_path_buf(),
             seed,
@@ -153,7 +142,12 @@ impl SegmentStore {
     }
 
     /// Pins packs ([`Loans::lend`]). Like blobs, the names are kept until a row can name them.
-    pub fn lend(&self, kind: gix_hash::Kind, packs: &[PathBuf], entries: &mut [Lent]) -> io::Result<()> {
+    pub fn lend(
+        &self,
+        kind: gix_hash::Kind,
+        packs: &[(PathBuf, u64)],
+        entries: &mut [Lent],
+    ) -> io::Result<()> {
         self.loans.lend(kind, packs, entries)?;
         self.unsettled().extend(entries.iter().map(|entry| entry.name));
         Ok(())

@@ -20,6 +20,7 @@ use crate::path::leaf::{self, Sys};
 use crate::path::look::{self, OpenFile};
 use crate::path::names;
 use crate::segment::SegmentStore;
+use crate::sys;
 use crate::task::Work;
 use crate::wire::{FileKind, Hash, Id, Reader, StatKey, Version, Writer, encode_versions};
 
@@ -47,9 +48,9 @@ pub fn record(trash: &Trash<'_>, journal: &Journal) -> Result<()> {
     let list = encode_versions(moved.iter().map(|entry| (&entry.trash[..], &entry.expect)));
     let name = [names::hex(&journal.operation).as_bytes(), KEPT].concat();
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let made = rustix::fs::openat(trash.store_fd(), &name[..], flags, Mode::from_raw_mode(0o600));
-    let fd = made.doing("make the trash's list")?;
-    leaf::write_all(fd.as_fd(), &list).doing("write the trash's list")
+    let made = sys::openat(trash.store_fd(), &name[..], flags, Mode::from_raw_mode(0o600));
+    let fd = made.doing_at("make the list of the trash", trash.shown())?;
+    leaf::write_all(fd.as_fd(), &list).doing_at("write the list of the trash", trash.shown())
 }
 
 /// Adds to that list the stat keys under which things of it need not be read again.
@@ -64,9 +65,9 @@ pub fn record_unmoved(trash: &Trash<'_>, operation: &Id, unmoved: &[(Vec<u8>, St
     }
     let name = [names::hex(operation).as_bytes(), KEPT].concat();
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let list = rustix::fs::openat(trash.store_fd(), &name[..], flags, Mode::empty());
-    let fd = list.doing("open the trash's list")?;
-    leaf::write_all(fd.as_fd(), &writer.done()).doing("write the trash's list")
+    let list = sys::openat(trash.store_fd(), &name[..], flags, Mode::empty());
+    let fd = list.doing_at("open the list of the trash", trash.shown())?;
+    leaf::write_all(fd.as_fd(), &writer.done()).doing_at("write the list of the trash", trash.shown())
 }
 
 fn moves(entry: &crate::journal::JournalEntry) -> bool {
@@ -80,7 +81,7 @@ pub fn empty(trash: &Trash<'_>, store: &SegmentStore, work: &Work) -> Result<Emp
     let mut lists = Vec::new();
     let mut expected = BTreeMap::new();
     let mut unmoved = BTreeMap::new();
-    for name in list(trash.store_fd()).doing("list the trash")? {
+    for name in list(trash.store_fd()).doing_at("list the trash", trash.shown())? {
         if name.ends_with(KEPT) {
             // A damaged list names nothing: what it named is stored again.
             let known = read_list(trash.store_fd(), &name).unwrap_or_default();
@@ -92,11 +93,12 @@ pub fn empty(trash: &Trash<'_>, store: &SegmentStore, work: &Work) -> Result<Emp
     for place in [Place::Store, Place::Root] {
         let dir = match place {
             Place::Store => Some(trash.store_fd()),
-            Place::Root => trash.inside_if_there().doing("open .takeback/trash")?,
+            Place::Root => trash.inside_if_there().doing_at("open", ".takeback/trash")?,
         };
         if let Some(dir) = dir {
             let context = Emptying {
                 dir,
+                shown: trash.shown(),
                 store,
                 expected: &expected,
                 unmoved: &unmoved,
@@ -106,7 +108,7 @@ pub fn empty(trash: &Trash<'_>, store: &SegmentStore, work: &Work) -> Result<Emp
     }
     if out.kept == 0 {
         for name in &lists {
-            leaf::unlink(trash.store_fd(), name).doing("remove the trash's list")?;
+            leaf::unlink(trash.store_fd(), name).doing_at("remove the list of the trash", trash.shown())?;
         }
         trash.remove_inside();
     }
@@ -115,6 +117,8 @@ pub fn empty(trash: &Trash<'_>, store: &SegmentStore, work: &Work) -> Result<Emp
 
 struct Emptying<'a> {
     dir: BorrowedFd<'a>,
+    /// The path of the data directory's trash, for messages.
+    shown: &'a [u8],
     store: &'a SegmentStore,
     expected: &'a BTreeMap<Vec<u8>, Version>,
     unmoved: &'a BTreeMap<Vec<u8>, StatKey>,
@@ -122,7 +126,7 @@ struct Emptying<'a> {
 
 impl Emptying<'_> {
     fn run(&self, out: &mut Emptied, work: &Work) -> Result<()> {
-        let mut names = list(self.dir).doing("list the trash")?;
+        let mut names = list(self.dir).doing_at("list the trash", self.shown)?;
         names.retain(|name| !name.ends_with(KEPT) && name != IGNORE);
         let dropped = on_cores(&names, |name| {
             let size = self.size(name);
@@ -272,7 +276,7 @@ fn read_unmoved(reader: &mut Reader<'_>) -> Result<Vec<(Vec<u8>, StatKey)>> {
 /// The names in a folder, sorted.
 pub fn list(dir: BorrowedFd<'_>) -> Sys<Vec<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let fd = rustix::fs::openat(dir, c".", flags, Mode::empty())?;
+    let fd = sys::openat(dir, b".", flags, Mode::empty())?;
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::new(fd)? {
         let name = entry?.file_name().to_bytes().to_vec();

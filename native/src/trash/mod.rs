@@ -5,15 +5,17 @@
 //! directory's trash lists what the things of an operation must still be when they are dropped (docs/formats.md).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{IoContext, Result};
 use crate::path::Root;
 use crate::path::leaf::{self, Sys};
+use crate::sys;
 
 pub mod empty;
 #[cfg(test)]
@@ -49,13 +51,17 @@ pub struct Trash<'a> {
 impl<'a> Trash<'a> {
     /// Opens the data directory's trash, and makes it (0700) where it is missing.
     pub fn open(root: &'a Root, path: &Path) -> Result<Self> {
-        match rustix::fs::mkdir(path, Mode::from_raw_mode(0o700)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno).doing("make the trash folder"),
+        match sys::file::make_folder(path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).doing_at("make the trash folder", path.as_os_str().as_bytes()),
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let store = rustix::fs::open(path, flags, Mode::empty()).doing("open the trash folder")?;
-        let near = root.same_mount(store.as_fd());
+        let store = sys::openat(CWD, path.as_os_str().as_bytes(), flags, Mode::empty())
+            .doing_at("open the trash folder", path.as_os_str().as_bytes())?;
+        let near = root
+            .same_mount(store.as_fd())
+            .doing_at("stat the trash folder", path.as_os_str().as_bytes())?;
         Ok(Trash {
             root,
             path: path.to_path_buf(),
@@ -67,6 +73,11 @@ impl<'a> Trash<'a> {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Its path, for messages.
+    pub fn shown(&self) -> &[u8] {
+        self.path.as_os_str().as_bytes()
     }
 
     pub fn store_fd(&self) -> BorrowedFd<'_> {
@@ -142,6 +153,8 @@ impl<'a> Trash<'a> {
         match self.root.folder(b".takeback/trash") {
             Ok(found) => Ok(Some(self.inside.get_or_init(|| found.dir).as_fd())),
             Err(crate::path::WalkError::Missing) => Ok(None),
+            Err(crate::path::WalkError::Io(errno)) => Err(errno),
+            Err(crate::path::WalkError::Denied) => Err(Errno::ACCESS),
             Err(_) => Err(Errno::NOTDIR),
         }
     }

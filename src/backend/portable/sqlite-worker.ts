@@ -91,9 +91,17 @@ function errorCode(errcode: number): ErrorCode {
   }
 }
 
+/** `all` of @photostructure/sqlite 1.2.1 throws SQLite's text without its code. */
+const CODE_OF_TEXT: Readonly<Record<string, number>> = {
+  'database is locked': 5,
+  'database disk image is malformed': 11,
+  'database or disk is full': 13,
+  'file is not a database': 26,
+};
+
 function failure(id: number, error: unknown): SqlAnswer {
   if (error instanceof TakebackError) return { id, ok: false, code: error.code, message: error.message };
-  const { errcode, message } = error as { errcode?: number; message: string };
+  const { message, errcode = CODE_OF_TEXT[message] } = error as { errcode?: number; message: string };
   if (errcode === undefined) return { id, ok: false, code: 'ERR_IO', message };
   return { id, ok: false, code: errorCode(errcode), message: `SQLite: ${message}`, errcode };
 }

@@ -118,7 +118,6 @@ impl Scan<'_> {
         (child, marks, asked): (NodeId, u32, bool),
         made: &mut Vec<Task>,
     ) -> bool {
-        let entry = self.index.entry(child);
         local.counters.stat_calls += 1;
         let stat = match self.stat_linked(local, here, self.index.name(child)) {
             Ok(stat) => stat,
@@ -129,6 +128,36 @@ impl Scan<'_> {
                 return true;
             }
         };
+        self.compare(local, here, (child, stat), (marks, asked), made)
+    }
+
+    /// What a covered file that was looked at by name is, where no rule needs to be asked about it; none where one may.
+    pub(super) fn plainly(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        child: NodeId,
+        made: &mut Vec<Task>,
+    ) -> Option<bool> {
+        let entry = self.index.entry(child);
+        if !entry.is_covered_file() || is_from_rows(entry) || self.view_renews() {
+            return None;
+        }
+        local.counters.stat_calls += 1;
+        let stat = self.stat_linked(local, here, self.index.name(child)).ok()?;
+        let marks = entry.flags & MARKS;
+        (stat.kind != FileKind::Dir).then(|| self.compare(local, here, (child, stat), (marks, false), made))
+    }
+
+    fn compare(
+        &self,
+        local: &mut Local,
+        here: &Here<'_>,
+        (child, stat): (NodeId, StatKey),
+        (marks, asked): (u32, bool),
+        made: &mut Vec<Task>,
+    ) -> bool {
+        let entry = self.index.entry(child);
         let trusted = entry.stat == stat && !self.rehash && !entry.has(flag::UNTRUSTED | flag::WRITERS);
         if trusted && !asked && marks == entry.flags & MARKS && self.is_settled(entry, &stat, here.dev) {
             return true;

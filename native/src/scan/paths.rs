@@ -88,8 +88,11 @@ impl Scan<'_> {
         let Some(node) = self.index.find(path) else {
             return self.fresh_if_there(local, &here, path, named.made);
         };
-        let kind = stat_bytes(here.fd, base_name(path)).ok().map(|stat| stat.kind);
-        if !self.known(local, &here, (node, kind), named.made) {
+        let there = self.plainly(local, &here, node, named.made).unwrap_or_else(|| {
+            let kind = stat_bytes(here.fd, base_name(path)).ok().map(|stat| stat.kind);
+            self.known(local, &here, (node, kind), named.made)
+        });
+        if !there {
             last.gone.push(node);
         }
     }

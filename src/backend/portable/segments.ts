@@ -1,19 +1,4 @@
-/**
- * The local blob store: bytes named by their seeded XXH3-128, in append-only segment files that both backends and several
- * processes share (docs/formats.md).
- *
- * How: each store appends to one segment of its own, made at the first `put` or taken over from a process that closed it,
- * and reads everybody's. A blob that is
- * known already is compared byte by byte; one whose stored bytes turn out damaged is stored anew. Until `sync` a blob
- * that was only found, not written, is held by an open descriptor: if its segment was collected meanwhile, `sync` copies
- * it, and it makes it durable in any case, as its writer may not have. So: `put` all, `sync`, then commit the rows that
- * name the blobs, with `sync` and commit under the workspace's lock.
- *
- * A content over `OVER` bytes is stored in chunks (`chunks.ts`). What is borrowed from git's packs is `loans.ts`'s.
- * Synchronous, for a worker thread.
- */
-import { randomBytes } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, unlinkSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { TakebackError } from '../../errors.ts';
 import type { Hash } from '../../types.ts';
@@ -23,7 +8,7 @@ import { asStoreError, doing, errnoOf, type WorkHooks } from './faults.ts';
 import { Hasher } from './hash.ts';
 import { type Found, holdsAll, piecesOf, wholeOf } from './large.ts';
 import { Loans } from './loans.ts';
-import { type Decoded, encodeIdx, encodeListRecord, encodeRecord, type Place, SEGMENT_HEADER } from './records.ts';
+import { type Decoded, encodeListRecord, encodeRecord, type Place, SEGMENT_HEADER } from './records.ts';
 import { collectSegments, type Problem, verifySegments } from './segment-care.ts';
 import { OwnSegment, SegmentFile } from './segment-file.ts';
 import { isAlive, isSealed, newSegmentName, sealedName, writerOf } from './segment-name.ts';

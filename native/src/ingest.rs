@@ -3,35 +3,30 @@
 //! A file is read under a read lease where there is one, with its stat key taken before and after; it is read again
 //! when it moved, and is `uncovered: unstable` after the last try. A file that somebody has open for writing is copied
 //! all the same, flagged, and its stat key never trusted. A path that is no regular file any more is looked at anew.
-//! Cancelled or failed as a whole, the set is as before. At a first capture `borrow` takes out what git proves clean.
-//! Not covered: files above 4 GiB are read into memory whole.
+//! A large file is read, hashed and stored piece by piece; of one that moved meanwhile, chunks may stay in the store
+//! until gc. Cancelled or failed as a whole, the set is as before. At a first capture `borrow` takes out what git proves clean.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::SystemTime;
 
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::borrow::{self, give_back, loan::blob_id};
+use crate::borrow::{self, give_back};
 use crate::error::{EngineError, Result};
 use crate::ignore::names::is_within;
 use crate::index::{Entry, Index, flag};
 use crate::scan::set::ChangeSet;
-use crate::scan::sys::{open_beneath, stat_open};
 use crate::scan::{Against, look_again};
 use crate::segment::{Batch, Queued, SegmentStore};
 use crate::task::Work;
-use crate::wire::{FileKind, Hash, Problem, ProblemKind, Reason, RelPath, StatKey, row_flag};
+use crate::wire::{Hash, Problem, ProblemKind, Reason, RelPath, StatKey, row_flag};
 
 mod lease;
+mod read;
 
-use lease::{Held, Lease};
-
-/// Reads of one file before it counts as unstable.
-const TRIES: usize = 4;
 /// Rounds of looks at paths that turned into something else while they were read.
 const ROUNDS: usize = 3;
 
@@ -86,6 +81,7 @@ struct Sink<'a> {
     root: &'a OwnedFd,
     index: &'a Index,
     threads: usize,
+    work: &'a Work,
 }
 
 /// Reads every suspect of `set`.
@@ -102,6 +98,7 @@ pub fn ingest(
         root: against.root.fd.as_ref(),
         index: against.index,
         threads: against.limits.threads,
+        work,
     };
     let mut result = Ingested::default();
     if let Some(sources) = &request.borrow {
@@ -112,7 +109,7 @@ pub fn ingest(
         if suspects.is_empty() {
             break;
         }
-        let outcomes = read_all(&sink, &suspects, work)?;
+        let outcomes = read_all(&sink, &suspects)?;
         let mut again = Vec::new();
         for (path, outcome) in suspects.into_iter().zip(outcomes) {
             match outcome {
@@ -134,7 +131,8 @@ fn ordered(set: &ChangeSet, first: &[RelPath]) -> Vec<RelPath> {
     ahead
 }
 
-fn read_all(sink: &Sink<'_>, suspects: &[RelPath], work: &Work) -> Result<Vec<Outcome>> {
+fn read_all(sink: &Sink<'_>, suspects: &[RelPath]) -> Result<Vec<Outcome>> {
+    let work = sink.work;
     let threads = sink.threads.min(suspects.len());
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let failed: Mutex<Option<EngineError>> = Mutex::new(None);
@@ -253,126 +251,4 @@ fn settle_unstable(set: &mut ChangeSet, path: &RelPath) {
             .entry
             .map(|entry| Entry::uncovered(Reason::Unstable, entry.stat));
     }
-}
-
-impl Sink<'_> {
-    fn read(&self, path: &RelPath, buffer: &mut Vec<u8>, batch: &mut Batch<'_>) -> Result<Outcome> {
-        if self
-            .request
-            .deadline
-            .is_some_and(|deadline| SystemTime::now() >= deadline)
-        {
-            return Ok(Outcome::Left);
-        }
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = match open_beneath(self.root.as_fd(), path, flags) {
-            Ok(file) => file,
-            Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
-                return Err(EngineError::io("open a file", error).with_path(path));
-            }
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO | Errno::ISDIR) => {
-                return Ok(Outcome::Changed);
-            }
-            Err(error) => return Ok(self.unreadable(path, error)),
-        };
-        for _ in 0..TRIES {
-            let Ok(before) = stat_open(file.as_fd()) else {
-                return Ok(Outcome::Changed);
-            };
-            if before.kind != FileKind::File {
-                return Ok(Outcome::Changed);
-            }
-            if before.size > self.max_file_bytes {
-                return Ok(Outcome::Uncovered(Reason::TooLarge, before, None));
-            }
-            let lease = Lease::take(&file);
-            let read = read_whole(&file, before.size, buffer);
-            let held = lease.held();
-            drop(lease);
-            if let Err(error) = read {
-                return Ok(Outcome::Uncovered(Reason::Unreadable, before, Some(error)));
-            }
-            let after = stat_open(file.as_fd());
-            let still = after == Ok(before) && buffer.len() as u64 == before.size;
-            if still && held != Held::Broken {
-                if held != Held::Writers
-                    && let Some(name) = self.borrowed_as(path, &before, buffer)
-                {
-                    return Ok(Outcome::Read(Contents {
-                        stat: before,
-                        hash: name,
-                        writers: false,
-                        borrowed: true,
-                        queued: None,
-                        stored: None,
-                    }));
-                }
-                let contents = self.keep((before, held == Held::Writers), buffer, batch);
-                return contents.map(Outcome::Read);
-            }
-        }
-        let stat = stat_open(file.as_fd()).map_err(|error| EngineError::io("stat a file", error))?;
-        Ok(Outcome::Uncovered(Reason::Unstable, stat, None))
-    }
-
-    /// The borrowed name that the index has for the file, where these are still the object's bytes, and its mode.
-    fn borrowed_as(&self, path: &RelPath, stat: &StatKey, bytes: &[u8]) -> Option<Hash> {
-        let entry = self.index.entry(self.index.find(path)?);
-        if !entry.is_borrowed() || entry.stat.mode != stat.mode || entry.stat.size != stat.size {
-            return None;
-        }
-        let (loan, lent) = self.store.loans().find(&entry.hash)?;
-        (blob_id(loan.kind, bytes)? == lent.id).then_some(entry.hash)
-    }
-
-    fn keep(
-        &self,
-        (stat, writers): (StatKey, bool),
-        bytes: &[u8],
-        batch: &mut Batch<'_>,
-    ) -> Result<Contents> {
-        let queued = match self.request.hash_only {
-            true => None,
-            false => Some(batch.put(bytes)?),
-        };
-        Ok(Contents {
-            stat,
-            hash: queued.map_or_else(|| self.store.hash(bytes), |queued| queued.hash),
-            writers,
-            borrowed: false,
-            queued,
-            stored: None,
-        })
-    }
-
-    fn unreadable(&self, path: &RelPath, error: Errno) -> Outcome {
-        let stat = open_beneath(
-            self.root.as_fd(),
-            path,
-            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-        )
-        .and_then(|fd| stat_open(fd.as_fd()));
-        match stat {
-            Ok(stat) => Outcome::Uncovered(Reason::Unreadable, stat, Some(error)),
-            Err(_) => Outcome::Changed,
-        }
-    }
-}
-
-/// Reads from the start until the end, whatever the size was said to be; never more than a little beyond it.
-fn read_whole(file: &OwnedFd, size: u64, buffer: &mut Vec<u8>) -> std::result::Result<(), Errno> {
-    let room = usize::try_from(size).map_err(|_| Errno::FBIG)?.saturating_add(1);
-    buffer.clear();
-    buffer.resize(room, 0);
-    let mut length = 0;
-    while length < room {
-        match rustix::io::pread(file, &mut buffer[length..], length as u64) {
-            Ok(0) => break,
-            Ok(read) => length += read,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    buffer.truncate(length);
-    Ok(())
 }

@@ -9,7 +9,7 @@ import { TakebackError } from '../errors.ts';
 import { attribute } from '../model/attribution.ts';
 import { countChanges, publicChange } from '../model/changes.ts';
 import { adoptCalls } from '../model/lineage.ts';
-import { type PatchSide, type PathPatch, patchOf } from '../model/patch.ts';
+import { largePatch, type PatchSide, type PathPatch, patchOf } from '../model/patch.ts';
 import type { AttributedRow, PathChange, Window } from '../model/types.ts';
 import type { Ancestor, BoundaryRecord, CallRecord, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
 import type { ChangeSummary, Version } from '../types.ts';
@@ -62,8 +62,13 @@ export async function patchFor(engine: Engine, changes: readonly PathChange[]): 
   };
 }
 
+/** Larger files are said to differ, and not read: both sides would be in memory as a whole. */
+const COMPARED_BYTES = 64 * 1024 * 1024;
+
 /** The patch of one change, or null where git's format has none. */
 export async function pathPatch(engine: Engine, change: PathChange): Promise<PathPatch | null> {
+  const isLarge = (version: Version): boolean => version.kind === 'file' && version.size > COMPARED_BYTES;
+  if (isLarge(change.before) || isLarge(change.after)) return largePatch(change);
   const [before, after] = await Promise.all([sideOf(engine, change.before), sideOf(engine, change.after)]);
   const binary = { deflate: (bytes: Uint8Array) => deflateSync(bytes), blobId };
   return patchOf(change.path, before, after, { binary, from: change.from });

@@ -88,6 +88,33 @@ export function patchOf(
   };
 }
 
+/**
+ * The same of files too large to be compared: that they differ, without their bytes. `git apply` takes no such patch of
+ * content; modes and names it takes.
+ */
+export function largePatch(change: {
+  readonly path: RelPath;
+  readonly before: Version;
+  readonly after: Version;
+  readonly from?: RelPath | undefined;
+}): PathPatch | null {
+  const { path, from } = change;
+  const [a, b] = [change.before, change.after].map((version) => blobOf(path, { version, bytes: EMPTY }));
+  if (a === undefined || b === undefined || a === 'unknown' || b === 'unknown') return null;
+  const contents = [change.before, change.after].map((version) => (version.kind === 'file' ? version.content : null));
+  const same = contents[0] === contents[1];
+  if (same && a?.mode === b?.mode && from === undefined) return null;
+  const nameA = quoteName('a/', from ?? path);
+  const nameB = quoteName('b/', path);
+  const lines = [`diff --git ${nameA} ${nameB}`, ...modeLines(a, b)];
+  if (from !== undefined) lines.push(...renameLines(from, path, same ? 100 : 0));
+  if (!same) {
+    const labels = [a === null ? '/dev/null' : nameA, b === null ? '/dev/null' : nameB];
+    lines.push(`Binary files ${labels[0]} and ${labels[1]} differ`);
+  }
+  return { bytes: Buffer.from(`${lines.join('\n')}\n`, 'latin1'), added: 0, deleted: 0, binary: true };
+}
+
 const LINK = '120000';
 
 function blobOf(path: RelPath, { version, bytes }: PatchSide): Blob | null | 'unknown' {

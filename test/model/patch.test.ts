@@ -17,7 +17,7 @@ import { dirname, join } from 'node:path';
 import { deflateSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type BinaryTools, type PatchSide, patchOf } from '../../src/model/patch.ts';
+import { type BinaryTools, largePatch, type PatchSide, patchOf } from '../../src/model/patch.ts';
 import { asRelPath, decodeName, encodeName } from '../../src/rel-path.ts';
 
 const BINARY: BinaryTools = {
@@ -215,4 +215,27 @@ test('a hopeless diff ends in time, as one hunk that git apply takes', () => {
   put('f', file(a));
   apply((patch as { bytes: Buffer }).bytes);
   expect(seen('f')).toEqual(['file', false, b]);
+});
+
+describe('files too large to be compared', () => {
+  const path = asRelPath('d/big one');
+  const from = asRelPath('old');
+  const version = (content: string, mode = 0o644) => ({ kind: 'file', mode, size: 1 << 30, content }) as const;
+  const text = (change: Parameters<typeof largePatch>[0]) => largePatch(change)?.bytes.toString();
+
+  test('a patch says that they differ', () => {
+    expect(text({ path, before: version('a'), after: version('b', 0o755) })).toBe(
+      'diff --git a/d/big one b/d/big one\nold mode 100644\nnew mode 100755\nBinary files a/d/big one and b/d/big one differ\n',
+    );
+    expect(text({ path, before: version('a'), after: { kind: 'absent' } })).toBe(
+      'diff --git a/d/big one b/d/big one\ndeleted file mode 100644\nBinary files a/d/big one and /dev/null differ\n',
+    );
+  });
+
+  test('nothing is said where nothing differs that git knows, and only the name where that alone does', () => {
+    expect(text({ path, before: version('a', 0o600), after: version('a', 0o644) })).toBeUndefined();
+    expect(text({ path, from, before: version('a'), after: version('a') })).toBe(
+      'diff --git a/old b/d/big one\nsimilarity index 100%\nrename from old\nrename to d/big one\n',
+    );
+  });
 });

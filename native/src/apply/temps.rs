@@ -13,7 +13,7 @@ use super::guard::{At, Context, check, check_folder, check_item, note_writer};
 use super::item::{Act, Item, Stop};
 use super::keep::discard_temp;
 use super::sightings::look_before;
-use crate::error::Code;
+use crate::error::{Code, EngineError};
 use crate::path::look::{OpenFile, look};
 use crate::path::{FileId, Parent, leaf};
 use crate::sys;
@@ -66,18 +66,21 @@ fn write_file(
     item: &mut Item,
     (mode, content, sync): (u32, crate::wire::Hash, bool),
 ) -> Result<(), Stop> {
-    let bytes = context.store.read(&content).map_err(|error| match error.code {
+    let unread = |error: EngineError| match error.code {
         Code::BlobMissing => Stop::failed("blob-missing", error.message),
         Code::BlobCorrupt => Stop::failed("blob-corrupt", error.message),
         _ => Stop::failed("io-error", error.message),
-    })?;
+    };
+    let pieces = context.store.pieces(&content).map_err(unread)?;
     let dir = parent.dir.as_fd();
     let stopped = |errno| Stop::errno("write the new file", errno);
     let fd = leaf::create_file(dir, &item.temp).map_err(stopped)?;
     let stat = sys::fstat(&fd).map_err(stopped)?;
     // From here on the temp is known as ours, whatever fails.
     item.prepared = Some(FileId::of(&stat));
-    leaf::write_all(fd.as_fd(), &bytes).map_err(stopped)?;
+    for piece in pieces {
+        leaf::write_all(fd.as_fd(), &piece.map_err(unread)?).map_err(stopped)?;
+    }
     copy_attributes(parent, item, (fd.as_fd(), &stat), mode);
     attributes::set_mode(fd.as_fd(), mode).map_err(stopped)?;
     if sync {

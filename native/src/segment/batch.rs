@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 
 use super::append::{Packed, push_record};
-use super::codec::{RAW, ZSTD};
+use super::chunks::{Large, OVER};
+use super::codec::{CHUNKS, RAW, ZSTD};
 use super::format::RecordHeader;
 use super::{SegmentStore, collision};
 use crate::error::{IoContext, Result};
@@ -51,6 +52,11 @@ impl<'a> Batch<'a> {
     pub fn put(&mut self, bytes: &[u8]) -> Result<Queued> {
         let store = self.store;
         store.open_check()?;
+        if bytes.len() as u64 > OVER {
+            let mut large = Large::new(store);
+            large.push(bytes, self)?;
+            return large.finish(self);
+        }
         let hash = store.hash(bytes);
         store.unsettled().push(hash);
         if let Some(at) = self.by_hash.get(&hash) {
@@ -70,6 +76,32 @@ impl<'a> Batch<'a> {
             stored: payload.len() as u64,
             hash,
         };
+        self.add(header, payload)
+    }
+
+    /// Takes the list of chunks of a content of `raw` bytes; its chunks have been put.
+    pub(super) fn put_list(&mut self, hash: Hash, raw: u64, list: &[u8]) -> Result<Queued> {
+        self.store.unsettled().push(hash);
+        if let Some(at) = self.by_hash.get(&hash) {
+            if self.records[self.waiting[*at].payload()] != *list {
+                return Err(collision(&hash));
+            }
+            return Ok(Queued { hash, number: None });
+        }
+        if self.store.is_listed(&hash, list, raw)? {
+            return Ok(Queued { hash, number: None });
+        }
+        let header = RecordHeader {
+            codec: CHUNKS,
+            raw,
+            stored: list.len() as u64,
+            hash,
+        };
+        self.add(header, list)
+    }
+
+    fn add(&mut self, header: RecordHeader, payload: &[u8]) -> Result<Queued> {
+        let hash = header.hash;
         self.by_hash.insert(hash, self.waiting.len());
         self.waiting.push(push_record(&mut self.records, header, payload));
         self.stored.push(0);
@@ -93,11 +125,7 @@ impl<'a> Batch<'a> {
             let known = own
                 .as_ref()
                 .is_some_and(|own| own.segment.find(&packed.header.hash).is_some());
-            if !(known
-                && self
-                    .store
-                    .is_stored(&packed.header.hash, &self.bytes_of(packed)?)?)
-            {
+            if !(known && self.is_stored(packed)?) {
                 kept.push((at, *packed));
             }
         }
@@ -114,6 +142,15 @@ impl<'a> Batch<'a> {
         self.waiting.clear();
         self.by_hash.clear();
         Ok(())
+    }
+
+    fn is_stored(&self, packed: &Packed) -> Result<bool> {
+        let header = &packed.header;
+        if header.codec == CHUNKS {
+            let list = &self.records[packed.payload()];
+            return self.store.is_listed(&header.hash, list, header.raw);
+        }
+        self.store.is_stored(&header.hash, &self.bytes_of(packed)?)
     }
 
     /// Moves the records that are kept together.

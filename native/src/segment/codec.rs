@@ -8,6 +8,8 @@ use zstd::bulk::{Compressor, Decompressor};
 pub const RAW: u8 = 0;
 pub const ZSTD: u8 = 1;
 pub const DEFLATE: u8 = 2;
+/// No bytes, but a list of the blobs that hold them (`chunks`).
+pub const CHUNKS: u8 = 3;
 
 /// Level that writers use; a first capture is bound by it.
 const LEVEL: i32 = 1;

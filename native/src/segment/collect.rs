@@ -2,7 +2,8 @@
 //!
 //! Old files go only after what was saved from them is synced. A segment whose writer lives, whose name says no
 //! writer, or that holds a living blob which can't be read, stays. While a segment is being collected, `put` relies on
-//! none of its blobs. Call under the workspace's lock, with every name that rows and manifests hold, borrowed ones too; what was put
+//! none of its blobs. What lives keeps its chunks; a living list that can't be read might need any, so then nothing
+//! goes. Call under the workspace's lock, with every name that rows and manifests hold, borrowed ones too; what was put
 //! since the last sync, which a row may be about to name, is kept without.
 
 use std::collections::HashSet;
@@ -15,7 +16,7 @@ use super::append::push_record;
 use super::file::{Fault, Segment};
 use super::format::{FILE_HEADER, Location};
 use super::owner::Owner;
-use crate::error::{EngineError, Result};
+use crate::error::{Code, EngineError, Result};
 use crate::sys::file;
 use crate::task::Work;
 use crate::wire::Hash;
@@ -39,11 +40,12 @@ impl SegmentStore {
         // The own segment becomes one of the old ones.
         self.seal()?;
         self.refresh()?;
+        let all_known = self.add_chunks(&mut live)?;
         let before = before + self.remove_leftovers()?;
         let segments = self.snapshot();
         let doomed: Vec<_> = segments
             .into_iter()
-            .filter(|s| s.owner.is_some_and(|writer| !writer.lives()) && self.has_dead(s, &live))
+            .filter(|s| all_known && s.owner.is_some_and(|writer| !writer.lives()) && self.has_dead(s, &live))
             .collect();
         doomed
             .iter()
@@ -58,6 +60,20 @@ impl SegmentStore {
             freed_bytes: before.saturating_sub(kept_bytes),
             kept_bytes,
         })
+    }
+
+    /// Adds the chunks of large contents to what lives; false where a list can't be read.
+    fn add_chunks(&self, live: &mut HashSet<Hash>) -> Result<bool> {
+        let mut chunks = Vec::new();
+        for hash in live.iter() {
+            match self.chunks_of(hash) {
+                Ok(list) => chunks.extend(list.into_iter().flatten().map(|(chunk, _)| chunk)),
+                Err(error) if error.code == Code::BlobCorrupt => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        live.extend(chunks);
+        Ok(true)
     }
 
     fn move_all(&self, doomed: &[Arc<Segment>], live: &HashSet<Hash>, work: &Work) -> Result<()> {
@@ -118,7 +134,7 @@ impl SegmentStore {
     /// True where a segment that stays has the blob, readable.
     fn lives_elsewhere(&self, hash: &Hash) -> Result<bool> {
         for (other, at) in self.places(hash) {
-            if !other.doomed.load(Ordering::Acquire) && self.read_at(&other, hash, at).is_ok() {
+            if !other.doomed.load(Ordering::Acquire) && self.is_whole(&other, hash, at).is_ok() {
                 other.want(at);
                 return Ok(true);
             }
@@ -126,8 +142,16 @@ impl SegmentStore {
         Ok(false)
     }
 
+    /// A list by itself: its chunks are looked after each for itself.
+    fn is_whole(&self, segment: &Segment, hash: &Hash, at: Location) -> std::result::Result<(), Fault> {
+        match self.list_in(segment, hash, at)? {
+            Some(_) => Ok(()),
+            None => self.read_at(segment, hash, at).map(drop),
+        }
+    }
+
     fn copy(&self, segment: &Segment, hash: &Hash, at: Location) -> std::result::Result<u64, Fault> {
-        self.read_at(segment, hash, at)?;
+        self.is_whole(segment, hash, at)?;
         let (header, payload) = segment.read(&self.files, hash, at)?;
         let mut record = Vec::new();
         let packed = push_record(&mut record, header, &payload);

@@ -6,7 +6,7 @@
 //! covers what other writers have appended and not synced.
 //!
 //! Files: `format` bytes, `codec` compression, `file` one segment, `owner` who may append, `append` the own segment, `adopt` a closed one,
-//! `batch` what is on its way there, `collect` gc, `verify` checks. Not covered: who may call `collect` when (the workspace's lock), what is live.
+//! `batch` what is on its way there, `chunks` large contents, `collect` gc, `verify` checks. Not covered: who may call `collect` when (the workspace's lock), what is live.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ use crate::wire::Hash;
 mod adopt;
 mod append;
 mod batch;
+mod chunks;
 mod codec;
 mod collect;
 mod file;
@@ -36,6 +37,7 @@ mod verify;
 use append::Own;
 pub use append::random_hex;
 pub use batch::{Batch, Queued};
+pub use chunks::{Large, OVER};
 use codec::Codec;
 pub use collect::Collected;
 use file::{Fault, OpenFiles, Segment};
@@ -238,17 +240,29 @@ impl SegmentStore {
             .collect()
     }
 
-    /// True where the store knows the blob. Call [`refresh`](Self::refresh) first where other processes write.
+    /// True where the store knows the blob, and all chunks of a large one. Call [`refresh`](Self::refresh) first where
+    /// other processes write.
     pub fn has(&self, hash: &Hash) -> bool {
-        let stored = |hash: &Hash| {
-            let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
-            segments.iter().any(|segment| segment.find(hash).is_some())
-        };
-        stored(hash)
+        self.holds_all(hash)
             || match self.loans.find(hash) {
-                Some((_, lent)) => lent.real.is_none_or(|real| stored(&real)),
+                Some((_, lent)) => lent.real.is_none_or(|real| self.holds_all(&real)),
                 None => false,
             }
+    }
+
+    fn holds_all(&self, hash: &Hash) -> bool {
+        let found = {
+            let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
+            segments.iter().rev().find_map(|segment| segment.find(hash))
+        };
+        found.is_some_and(|at| {
+            // A list that can't be read is there; reading it tells of the damage.
+            let chunks = match at.raw > OVER {
+                true => self.chunks_of(hash).unwrap_or(None),
+                false => None,
+            };
+            chunks.is_none_or(|chunks| chunks.iter().all(|(chunk, _)| self.holds_all(chunk)))
+        })
     }
 
     /// The bytes of a blob, checked against its name. `ERR_BLOB_MISSING`, `ERR_BLOB_CORRUPT`.
@@ -297,13 +311,22 @@ impl SegmentStore {
     }
 
     fn read_at(&self, segment: &Segment, hash: &Hash, at: Location) -> std::result::Result<Vec<u8>, Fault> {
+        if let Some(chunks) = self.list_in(segment, hash, at)? {
+            return self.named(hash, self.join(&chunks, at.raw)?);
+        }
         let (header, payload) = segment.read(&self.files, hash, at)?;
         let unpacked = self.codec.unpack(header.codec, payload, header.raw);
         let bytes = unpacked.map_err(|error| Fault::Damaged(format!("it can't be unpacked: {error}")))?;
-        if self.hash(&bytes) != *hash {
-            return Err(Fault::Damaged("its bytes do not hash to its name".to_string()));
+        self.named(hash, bytes)
+    }
+
+    /// Bytes that are what their name says.
+    fn named(&self, hash: &Hash, bytes: Vec<u8>) -> std::result::Result<Vec<u8>, Fault> {
+        if self.hash(&bytes) == *hash {
+            Ok(bytes)
+        } else {
+            Err(Fault::Damaged("its bytes do not hash to its name".to_string()))
         }
-        Ok(bytes)
     }
 
     pub fn stats(&self) -> Stats {

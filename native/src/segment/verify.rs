@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::SegmentStore;
 use super::file::{Fault, Segment};
-use super::format::{RECORD_HEADER, RecordHeader};
+use super::format::{Location, RECORD_HEADER, RecordHeader};
 use crate::error::Result;
 use crate::task::Work;
 use crate::wire::Hash;
@@ -42,8 +42,8 @@ impl SegmentStore {
             list.sort_unstable_by_key(|(_, at)| at.offset);
             for (hash, at) in list {
                 work.cancel.check()?;
-                let detail = match self.read_at(segment, &hash, at) {
-                    Ok(_) => None,
+                let detail = match self.check(segment, &hash, at) {
+                    Ok(()) => None,
                     Err(Fault::Gone) => break,
                     Err(Fault::Damaged(detail)) => Some(detail),
                     Err(Fault::Io(error)) => Some(error.to_string()),
@@ -73,6 +73,26 @@ impl SegmentStore {
             out.problems.extend(problem);
         })?;
         Ok(out)
+    }
+
+    /// A record, read and checked; a large content a chunk at a time. A list whose chunks are gone is one that nobody
+    /// names any more, or `has` says that it is missing.
+    fn check(&self, segment: &Segment, hash: &Hash, at: Location) -> std::result::Result<(), Fault> {
+        let Some(chunks) = self.list_in(segment, hash, at)? else {
+            return self.read_at(segment, hash, at).map(drop);
+        };
+        if !chunks.iter().all(|(chunk, _)| self.has(chunk)) {
+            return Ok(());
+        }
+        let mut hasher = self.hasher();
+        for chunk in &chunks {
+            hasher.update(&self.join(std::slice::from_ref(chunk), chunk.1)?);
+        }
+        if hasher.finish() == *hash {
+            Ok(())
+        } else {
+            Err(Fault::Damaged("its chunks do not hash to its name".to_string()))
+        }
     }
 
     /// Files that are named like segments and are none of this store.

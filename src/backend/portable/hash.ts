@@ -8,6 +8,12 @@
 import { createXXHash3, createXXHash128, type IHasher } from 'hash-wasm';
 import type { Hash } from '../../types.ts';
 
+/** The name of bytes that come in pieces, while other names are made in between. */
+export interface RunningHash {
+  update(bytes: Uint8Array): void;
+  digest(): Hash;
+}
+
 /** Hashes whole byte strings; several parts count as one. */
 export class Hasher {
   readonly #name: IHasher;
@@ -35,6 +41,17 @@ export class Hasher {
     this.#name.init();
     for (const chunk of chunks) this.#name.update(chunk);
     return this.#name.digest('hex');
+  }
+
+  running(): RunningHash {
+    const hasher = this.#name;
+    let state = hasher.init().save();
+    return {
+      update: (bytes) => {
+        state = hasher.load(state).update(bytes).save();
+      },
+      digest: () => hasher.load(state).digest('hex'),
+    };
   }
 
   /** check64 of the bytes, as it stands in a file. */

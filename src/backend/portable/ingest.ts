@@ -16,11 +16,15 @@ import { encodeName, isWithin } from '../../rel-path.ts';
 import type { Hash, Problem, RelPath, StatKey, UncoveredReason, Version } from '../../types.ts';
 import type { IngestResult } from '../backend.ts';
 import type { ChangeSet, Draft } from './change-set.ts';
+import { OVER } from './chunks.ts';
 import { fsPath, kindOf, sameStat, statKey } from './coverage.ts';
 import { checkCancelled, errnoOf, type WorkHooks } from './faults.ts';
+import type { RunningHash } from './hash.ts';
 import { EntryFlag, type IndexTree } from './index.ts';
 
 const TRIES = 3;
+/** Bytes of a large file that are read at once. */
+const PIECE = 1024 * 1024;
 const SLASH = Buffer.from('/');
 const NO_FILE: readonly string[] = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO', 'EISDIR'];
 
@@ -28,6 +32,8 @@ const NO_FILE: readonly string[] = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO', 'EISD
 export interface BlobSink {
   hash(bytes: Uint8Array): Hash;
   put(bytes: Uint8Array): { readonly isNew: boolean; readonly hash: Hash };
+  large(): { push(bytes: Uint8Array): void; finish(): { readonly isNew: boolean; readonly hash: Hash } };
+  readonly hasher: { running(): RunningHash };
 }
 
 export interface IngestSettings {
@@ -45,6 +51,10 @@ export interface IngestSettings {
 
 type Read =
   | { readonly kind: 'bytes'; readonly bytes: Buffer; readonly stat: StatKey }
+  /** A large file: stored while it was read. */
+  | { readonly kind: 'named'; readonly content: Hash; readonly isNew: boolean; readonly stat: StatKey }
+  /** The deadline came while it was read. */
+  | { readonly kind: 'late' }
   | {
       readonly kind: 'uncovered';
       readonly reason: UncoveredReason;
@@ -77,6 +87,7 @@ export class Ingester {
   #hashed = 0;
   #storedFiles = 0;
   #storedBytes = 0;
+  #left = 0;
 
   constructor(set: ChangeSet, settings: IngestSettings) {
     this.#set = set;
@@ -87,14 +98,14 @@ export class Ingester {
 
   /** Adds to what was read before. */
   run(paths: readonly RelPath[]): IngestResult {
-    const { first = [], deadlineMs, hooks } = this.#settings;
+    this.#left = 0;
+    const { first = [], hooks } = this.#settings;
     const isFirst = (path: RelPath): boolean => first.some((folder) => isWithin(path, folder));
     const ordered = first.length === 0 ? paths : [...paths.filter(isFirst), ...paths.filter((path) => !isFirst(path))];
-    let left = 0;
     ordered.forEach((path, done) => {
       checkCancelled(hooks);
-      if (deadlineMs !== undefined && Date.now() >= deadlineMs) {
-        left++;
+      if (this.#isLate()) {
+        this.#left++;
         return;
       }
       this.#one(path);
@@ -106,7 +117,12 @@ export class Ingester {
       storedBytes: this.#storedBytes,
       borrowedFiles: 0,
     };
-    return { ...counts, left, problems: this.problems };
+    return { ...counts, left: this.#left, problems: this.problems };
+  }
+
+  #isLate(): boolean {
+    const { deadlineMs } = this.#settings;
+    return deadlineMs !== undefined && Date.now() >= deadlineMs;
   }
 
   #one(path: RelPath): void {
@@ -117,6 +133,13 @@ export class Ingester {
     switch (read.kind) {
       case 'bytes':
         this.#take(path, draft, read);
+        return;
+      case 'named':
+        this.#hashed++;
+        this.#settle(path, draft, read);
+        return;
+      case 'late':
+        this.#left++;
         return;
       case 'lost':
         this.lost.push(path);
@@ -158,20 +181,27 @@ export class Ingester {
     this.#hashed++;
     const known = index.versionOf(path);
     let content = segments.hash(bytes);
+    let isNew = false;
     if (hashOnly !== true && !(known.kind === 'file' && known.content === content)) {
       try {
         const put = segments.put(bytes);
         content = put.hash;
-        if (put.isNew) {
-          this.#storedFiles++;
-          this.#storedBytes += bytes.length;
-        }
+        isNew = put.isNew;
       } catch (error) {
         if (!(error instanceof Error) || error.name !== 'CollisionError') throw error;
         this.problems.push({ path, kind: 'collision', detail: error.message });
         this.#draft(path, draft, { reason: 'unreadable', stat });
         return;
       }
+    }
+    this.#settle(path, draft, { content, isNew, stat });
+  }
+
+  #settle(path: RelPath, draft: Draft, named: { content: Hash; isNew: boolean; stat: StatKey }): void {
+    const { content, isNew, stat } = named;
+    if (isNew) {
+      this.#storedFiles++;
+      this.#storedBytes += stat.size;
     }
     const version: Version = { kind: 'file', mode: stat.mode, size: stat.size, content };
     this.#set.put(path, { ...draft, version, stat, flags: this.#flags(draft, stat) });
@@ -190,6 +220,8 @@ export class Ingester {
     try {
       return this.#readOpen(fd, path);
     } catch (error) {
+      // The store's own faults, or cancelled: no matter of this file.
+      if (error instanceof TakebackError) throw error;
       return this.#fault(error);
     } finally {
       closeSync(fd);
@@ -213,10 +245,32 @@ export class Ingester {
     const before = statKey(now);
     if (kindOf(now) !== 'file' || !this.#liesAt(fd, path)) return { kind: 'lost' };
     if (before.size > this.#settings.maxFileBytes) return { kind: 'uncovered', reason: 'too-large', stat: before };
+    if (before.size > OVER) return this.#readLarge(fd, before);
     const bytes = readWhole(fd, before.size);
     const after = statKey(fstatSync(fd, { bigint: true }));
     if (bytes.length !== before.size || !sameStat(before, after)) return { kind: 'moved', stat: after };
     return { kind: 'bytes', bytes, stat: after };
+  }
+
+  /** Of one that moved meanwhile, chunks may stay in the store until gc. */
+  #readLarge(fd: number, before: StatKey): Read {
+    const { segments, hashOnly, hooks } = this.#settings;
+    const name = segments.hasher.running();
+    const large = segments.large();
+    const piece = Buffer.allocUnsafe(PIECE);
+    let length = 0;
+    for (let count = -1; count !== 0; length += count) {
+      checkCancelled(hooks);
+      if (this.#isLate()) return { kind: 'late' };
+      count = readSync(fd, piece, 0, PIECE, length);
+      if (length + count > before.size) break;
+      if (hashOnly === true) name.update(piece.subarray(0, count));
+      else large.push(piece.subarray(0, count));
+    }
+    const stat = statKey(fstatSync(fd, { bigint: true }));
+    if (length !== before.size || !sameStat(before, stat)) return { kind: 'moved', stat };
+    const { hash, isNew } = hashOnly === true ? { hash: name.digest(), isNew: false } : large.finish();
+    return { kind: 'named', content: hash, isNew, stat };
   }
 
   /** Whether an open file is the name that was asked for, reached through no link. */

@@ -8,6 +8,7 @@ import { constants } from 'node:buffer';
 import * as zlib from 'node:zlib';
 import { decompress as fzstdDecompress } from 'fzstd';
 import type { Hash } from '../../types.ts';
+import { type Chunk, decodeList } from './chunks.ts';
 import type { Hasher } from './hash.ts';
 
 export const SEGMENT_HEADER = 32;
@@ -24,6 +25,8 @@ export const RECORD_MAGIC = 0x31524254;
 const RAW = 0;
 const ZSTD = 1;
 const DEFLATE = 2;
+/** No bytes, but a list of the blobs that hold them. */
+const CHUNKS = 3;
 
 /** Below this many bytes no codec gains an eighth often enough to be worth the call (a guess). */
 const MIN_COMPRESSED = 96;
@@ -87,11 +90,26 @@ function compress(bytes: Uint8Array): { codec: number; payload: Uint8Array } {
 
 /** A whole record: header, payload, check. */
 export function encodeRecord(hasher: Hasher, hash: Hash, bytes: Uint8Array): Buffer {
-  const { codec, payload } = compress(bytes);
+  return recordOf(hasher, { hash, rawLength: bytes.length, ...compress(bytes) });
+}
+
+/** The record of a large content: a list of its chunks. */
+export function encodeListRecord(hasher: Hasher, hash: Hash, rawLength: number, list: Buffer): Buffer {
+  return recordOf(hasher, { hash, rawLength, codec: CHUNKS, payload: list });
+}
+
+interface RecordParts {
+  readonly hash: Hash;
+  readonly rawLength: number;
+  readonly codec: number;
+  readonly payload: Uint8Array;
+}
+
+function recordOf(hasher: Hasher, { hash, rawLength, codec, payload }: RecordParts): Buffer {
   const record = Buffer.alloc(recordSize({ storedLength: payload.length }));
   record.writeUInt32LE(RECORD_MAGIC, 0);
   record.writeUInt8(codec, 4);
-  record.writeBigUInt64LE(BigInt(bytes.length), 8);
+  record.writeBigUInt64LE(BigInt(rawLength), 8);
   record.writeBigUInt64LE(BigInt(payload.length), 16);
   record.write(hash, 24, 'hex');
   hasher.check64(record.subarray(0, 40)).copy(record, 40);
@@ -106,7 +124,9 @@ export function readRecordHeader(hasher: Hasher, header: Buffer): RecordHeader |
   if (!hasher.check64(header.subarray(0, 40)).equals(header.subarray(40, RECORD_HEADER))) return null;
   const rawLength = Number(header.readBigUInt64LE(8));
   const storedLength = Number(header.readBigUInt64LE(16));
-  if (rawLength > constants.MAX_LENGTH || storedLength > constants.MAX_LENGTH) return null;
+  // A list's content is never in memory as a whole, unless somebody asks for it.
+  const most = header.readUInt8(4) === CHUNKS ? Number.MAX_SAFE_INTEGER : constants.MAX_LENGTH;
+  if (rawLength > most || storedLength > constants.MAX_LENGTH) return null;
   return { codec: header.readUInt8(4), rawLength, storedLength, hash: header.toString('hex', 24, 40) };
 }
 
@@ -128,7 +148,11 @@ function decompress(codec: number, payload: Buffer, rawLength: number): Buffer {
   }
 }
 
-export type Decoded = { readonly bytes: Buffer } | { readonly damage: string };
+/** `chunks`: where the bytes of a large content lie; they are the caller's to read and check. */
+export type Decoded =
+  | { readonly bytes: Buffer }
+  | { readonly name: Hash; readonly chunks: readonly Chunk[]; readonly list: Buffer }
+  | { readonly damage: string };
 
 /** The bytes of a whole record that should be the blob `hash`, every check made. */
 export function decodeRecord(hasher: Hasher, record: Buffer, hash: Hash): Decoded {
@@ -139,6 +163,12 @@ export function decodeRecord(hasher: Hasher, record: Buffer, hash: Hash): Decode
   const payload = record.subarray(RECORD_HEADER, RECORD_HEADER + header.storedLength);
   if (!hasher.check64(payload).equals(record.subarray(record.length - RECORD_TAIL))) {
     return { damage: 'the stored bytes are damaged' };
+  }
+  if (header.codec === CHUNKS) {
+    const chunks = decodeList(payload, header.rawLength);
+    return chunks === null
+      ? { damage: 'the list of its chunks makes no sense' }
+      : { name: hash, chunks, list: payload };
   }
   try {
     const bytes = decompress(header.codec, payload, header.rawLength);

@@ -3,12 +3,15 @@
  *
  * Collecting copies what lives in a segment into our own, makes that durable, and only then unlinks the segment. Left
  * alone are: a segment that another live process appends to, one with nothing dead, and one with a live record that
- * can't be read (its bytes may still be of use to somebody).
+ * can't be read (its bytes may still be of use to somebody). What lives keeps its chunks.
  */
 import { statSync, unlinkSync } from 'node:fs';
 import { basename } from 'node:path';
+import { TakebackError } from '../../errors.ts';
 import type { Hash } from '../../types.ts';
+import type { Chunk } from './chunks.ts';
 import { checkCancelled, errnoOf, type WorkHooks } from './faults.ts';
+import { chunksOf } from './large.ts';
 import { decodeRecord, SEGMENT_HEADER } from './records.ts';
 import type { SegmentFile } from './segment-file.ts';
 import type { SegmentStore } from './segments.ts';
@@ -33,7 +36,9 @@ export function verifySegments(
         checkCancelled(hooks);
         const found = decodeRecord(store.hasher, file.readRecord(place), hash);
         checked += 1;
-        if ('damage' in found) problems.push({ hash, segment, detail: found.damage });
+        const damage =
+          'damage' in found ? found.damage : 'chunks' in found ? chunkDamage(store, hash, found.chunks) : null;
+        if (damage !== null) problems.push({ hash, segment, detail: damage });
         hooks.progress({ phase: 'verify', done: checked });
       }
       const beyond = store.isForeign(file) || file === store.own ? null : file.beyondDamage();
@@ -46,6 +51,34 @@ export function verifySegments(
     }
   }
   return { checked, problems };
+}
+
+/** A list whose chunks are gone is one that nobody names any more, or `has` says that it is missing. */
+function chunkDamage(store: SegmentStore, hash: Hash, chunks: readonly Chunk[]): string | null {
+  if (!chunks.every((chunk) => store.has(chunk.hash))) return null;
+  try {
+    for (const _piece of store.pieces(hash));
+    return null;
+  } catch (error) {
+    if (error instanceof TakebackError && error.code === 'ERR_BLOB_CORRUPT') return error.message;
+    throw error;
+  }
+}
+
+/**
+ * What lives, and the chunks of what is large in it; null where a list of chunks can't be read: it might need any blob.
+ */
+export function withChunks(store: SegmentStore, live: ReadonlySet<Hash>): ReadonlySet<Hash> | null {
+  const all = new Set(live);
+  for (const hash of live) {
+    try {
+      for (const chunk of chunksOf(store, hash) ?? []) all.add(chunk.hash);
+    } catch (error) {
+      if (error instanceof TakebackError && error.code === 'ERR_BLOB_CORRUPT') return null;
+      throw error;
+    }
+  }
+  return all;
 }
 
 /** True where the segment can be had smaller, and nobody else needs it as it is. */
@@ -66,7 +99,7 @@ function isCollectable(store: SegmentStore, file: SegmentFile, keep: ReadonlySet
 /** Ours may have been taken over: what it held then counts where it can be read. */
 function isInOwn({ own }: SegmentStore, hash: Hash): boolean {
   const place = own?.find(hash, Buffer.from(hash, 'hex'));
-  return place !== undefined && own !== null && 'bytes' in own.read(hash, place);
+  return place !== undefined && own !== null && !('damage' in own.read(hash, place));
 }
 
 /** Copies what lives in a segment into our own. Answers the bytes, or null where a live record can't be read. */
@@ -95,16 +128,18 @@ function drop(store: SegmentStore, file: SegmentFile): void {
 /** See `SegmentStore.collect`, which seals our own segment first. */
 export function collectSegments(
   store: SegmentStore,
-  keep: ReadonlySet<Hash>,
+  live: ReadonlySet<Hash>,
   hooks: WorkHooks,
 ): { freedBytes: number; keptBytes: number } {
-  const candidates = store.files().filter((file) => unlessGone(store, file, () => isCollectable(store, file, keep)));
+  const keep = withChunks(store, live);
+  const isOld = (file: SegmentFile) => unlessGone(store, file, () => keep !== null && isCollectable(store, file, keep));
+  const candidates = store.files().filter(isOld);
   for (const file of candidates) store.doomed.add(file);
   let freedBytes = 0;
   try {
     for (const [done, file] of candidates.entries()) {
       checkCancelled(hooks);
-      freedBytes += unlessGone(store, file, () => collectOne(store, file, keep)) ?? 0;
+      freedBytes += unlessGone(store, file, () => collectOne(store, file, keep ?? live)) ?? 0;
       hooks.progress({ phase: 'gc', done: done + 1, total: candidates.length });
     }
   } finally {

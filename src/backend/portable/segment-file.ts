@@ -6,7 +6,9 @@
  * valid idx only what lies beyond the idx is scanned. Descriptors of foreign segments are opened for one read and
  * closed, save where `pin` asks to keep one: then the bytes can be had even after another process unlinked the file.
  */
+import { randomBytes } from 'node:crypto';
 import {
+  chmodSync,
   closeSync,
   fchmodSync,
   fdatasyncSync,
@@ -17,6 +19,7 @@ import {
   renameSync,
   statSync,
   unlinkSync,
+  writeFileSync,
 } from 'node:fs';
 import type { Hash } from '../../types.ts';
 import { readAt, writeAll } from './durable.ts';
@@ -134,6 +137,22 @@ export class SegmentFile {
         storedLength: header.storedLength,
       });
       this.#end += records.recordSize(header);
+    }
+  }
+
+  /** The idx only spares a scan: where it can't be written, the next reader scans. */
+  writeIdx(): void {
+    const temp = `${this.idxPath}.${randomBytes(4).toString('hex')}.new`;
+    try {
+      writeFileSync(temp, records.encodeIdx(this.#hasher, this.entries(), this.end), { mode: 0o600, flag: 'wx' });
+      chmodSync(temp, 0o600);
+      renameSync(temp, this.idxPath);
+    } catch {
+      try {
+        unlinkSync(temp);
+      } catch {
+        // It was never made.
+      }
     }
   }
 

@@ -1,26 +1,14 @@
-/**
- * The local blob store: bytes named by their seeded XXH3-128, in append-only segment files that both backends and several
- * processes share (docs/formats.md).
- *
- * How: each store appends to one segment of its own, made at the first `put` or taken over from a process that closed it,
- * and reads everybody's. A blob that is
- * known already is compared byte by byte; one whose stored bytes turn out damaged is stored anew. Until `sync` a blob
- * that was only found, not written, is held by an open descriptor: if its segment was collected meanwhile, `sync` copies
- * it, and it makes it durable in any case, as its writer may not have. So: `put` all, `sync`, then commit the rows that
- * name the blobs, with `sync` and commit under the workspace's lock.
- *
- * Synchronous, for a worker thread. What is borrowed from git's packs is `loans.ts`'s. Does not cover: chunks of large files.
- */
-import { randomBytes } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, unlinkSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { TakebackError } from '../../errors.ts';
 import type { Hash } from '../../types.ts';
+import { Large, OVER } from './chunks.ts';
 import { syncFolder } from './durable.ts';
 import { asStoreError, doing, errnoOf, type WorkHooks } from './faults.ts';
 import { Hasher } from './hash.ts';
+import { type Found, holdsAll, piecesOf, wholeOf } from './large.ts';
 import { Loans } from './loans.ts';
-import { encodeIdx, encodeRecord, type Place, SEGMENT_HEADER } from './records.ts';
+import { type Decoded, encodeListRecord, encodeRecord, type Place, SEGMENT_HEADER } from './records.ts';
 import { collectSegments, type Problem, verifySegments } from './segment-care.ts';
 import { OwnSegment, SegmentFile } from './segment-file.ts';
 import { isAlive, isSealed, newSegmentName, sealedName, writerOf } from './segment-name.ts';
@@ -94,21 +82,45 @@ export class SegmentStore {
 
   /** Stores bytes, or finds them stored. @throws {CollisionError} where other bytes have that name */
   put(bytes: Uint8Array): Put {
+    if (bytes.length > OVER) {
+      const large = this.large();
+      large.push(bytes);
+      return large.finish();
+    }
     const hash = this.hash(bytes);
-    if (this.#findSame(hash, bytes)) return { hash, isNew: false, stored: 0 };
+    const isSame = (found: Decoded) => 'bytes' in found && found.bytes.equals(bytes);
+    if (this.#findSame(hash, isSame)) return { hash, isNew: false, stored: 0 };
     const record = encodeRecord(this.#hasher, hash, bytes);
     this.appendRecord(hash, bytes.length, record);
     return { hash, isNew: true, stored: record.length };
   }
 
-  #findSame(hash: Hash, bytes: Uint8Array): boolean {
+  /** Takes a content of more than `OVER` bytes piece by piece. */
+  large(): Large {
+    return new Large(this, this.#hasher.running());
+  }
+
+  /** Stores the list of chunks of a content, or finds it stored; its chunks have been put. */
+  putList(hash: Hash, rawLength: number, list: Buffer): Omit<Put, 'hash'> {
+    // One that is stored whole is no list: both stand for the same bytes.
+    const isSame = (found: Decoded) => ('chunks' in found ? found.list.equals(list) : null);
+    if (this.#findSame(hash, isSame)) return { isNew: false, stored: 0 };
+    const record = encodeListRecord(this.#hasher, hash, rawLength, list);
+    this.appendRecord(hash, rawLength, record);
+    return { isNew: true, stored: record.length };
+  }
+
+  /** `isSame` says null of a record that doesn't count. */
+  #findSame(hash: Hash, isSame: (found: Decoded) => boolean | null): boolean {
     for (const { segment, place } of this.#locations(hash)) {
       try {
         segment.pin();
         const found = segment.read(hash, place);
         // A damaged copy is no copy: it is stored anew, and `read` finds the good one.
         if ('damage' in found) continue;
-        if (!found.bytes.equals(bytes)) throw new CollisionError(hash);
+        const same = isSame(found);
+        if (same === null) continue;
+        if (!same) throw new CollisionError(hash);
         this.#unsettled.set(hash, segment);
         return true;
       } catch (error) {
@@ -166,13 +178,23 @@ export class SegmentStore {
    * @throws {TakebackError} `ERR_BLOB_MISSING`; `ERR_BLOB_CORRUPT` where every copy is damaged
    */
   read(hash: Hash): Buffer {
+    return wholeOf(this, hash);
+  }
+
+  /** The same, at most a chunk at once. What came before an error is not to be used. */
+  pieces(hash: Hash): Generator<Buffer> {
+    return piecesOf(this, hash);
+  }
+
+  /** What stands under that name: bytes, or where they lie. @throws as `read` */
+  find(hash: Hash): Found {
     let damage: string | null = null;
     let moved = false;
     for (let look = 1; look <= LOOKS; look += 1) {
       for (const { segment, place } of this.#locations(hash)) {
         try {
           const found = segment.read(hash, place);
-          if ('bytes' in found) return found.bytes;
+          if (!('damage' in found)) return found;
           damage = `${basename(segment.path)}: ${found.damage}`;
         } catch (error) {
           if (errnoOf(error) !== 'ENOENT') throw asStoreError(error, `can't read the segment ${segment.path}`);
@@ -187,13 +209,22 @@ export class SegmentStore {
     if (damage !== null) throw new TakebackError('ERR_BLOB_CORRUPT', `blob ${hash} is damaged: ${damage}`);
     const real = this.#loans.real(hash);
     if (real === null) throw new TakebackError('ERR_BLOB_CORRUPT', `the git object of ${hash} can't be read`);
-    if (real !== undefined) return this.read(real);
+    if (real !== undefined) return this.find(real);
     throw new TakebackError('ERR_BLOB_MISSING', `no blob ${hash} in ${this.#dir}`);
   }
 
-  /** Whether a segment that we know has a record of that name. Call `refresh` first for those of other processes. */
+  /**
+   * Whether segments that we know have a record of that name, and those of its chunks. Call `refresh` first for those of
+   * other processes.
+   */
   has(hash: Hash): boolean {
-    return !this.#locations(this.#loans.real(hash) ?? hash).next().done;
+    return holdsAll(this, this.#loans.real(hash) ?? hash);
+  }
+
+  /** Of the first record of that name; undefined where we know none. */
+  rawLength(hash: Hash): number | undefined {
+    const first = this.#locations(hash).next();
+    return first.done ? undefined : first.value.place.rawLength;
   }
 
   /** Takes in what other processes appended, made or collected. */
@@ -219,23 +250,7 @@ export class SegmentStore {
       return;
     }
     this.#segments.set(name, segment);
-    if (!segment.hasIdx && segment.end > SEGMENT_HEADER && !this.isForeign(segment)) this.#writeIdx(segment);
-  }
-
-  /** The idx only spares a scan: where it can't be written, the next reader scans. */
-  #writeIdx(segment: SegmentFile): void {
-    const temp = `${segment.idxPath}.${randomBytes(4).toString('hex')}.new`;
-    try {
-      writeFileSync(temp, encodeIdx(this.#hasher, segment.entries(), segment.end), { mode: 0o600, flag: 'wx' });
-      chmodSync(temp, 0o600);
-      renameSync(temp, segment.idxPath);
-    } catch {
-      try {
-        unlinkSync(temp);
-      } catch {
-        // It was never made.
-      }
-    }
+    if (!segment.hasIdx && segment.end > SEGMENT_HEADER && !this.isForeign(segment)) segment.writeIdx();
   }
 
   /**
@@ -352,7 +367,7 @@ export class SegmentStore {
     own.seal(join(this.#dir, name));
     this.#folderUnsynced = true;
     const sealed = new SegmentFile(join(this.#dir, name), this.#hasher, this.#seed);
-    this.#writeIdx(own);
+    own.writeIdx();
     sealed.refresh();
     this.#segments.set(name, sealed);
     for (const [hash, segment] of this.#unsettled) if (segment === own) this.#unsettled.set(hash, sealed);

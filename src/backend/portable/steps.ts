@@ -3,6 +3,7 @@
  * names moved under guard, modes set, touched folders synced. Which step comes when is the callers' business.
  */
 import { closeSync, fstatSync, lstatSync } from 'node:fs';
+import { TakebackError } from '../../errors.ts';
 import { encodeName, parentOf, touchesGit } from '../../rel-path.ts';
 import { ABSENT, type RelPath, type Version } from '../../types.ts';
 import { sameVersion } from '../../wire.ts';
@@ -133,12 +134,13 @@ export class Steps {
    * file that it is to replace. On a fault nothing is left. Answers the inode, and false where the owner differs.
    */
   writeTemp(path: RelPath, tempName: string, version: FileVersion): { id: FolderId; ownerKept: boolean } {
-    const bytes = this.segments.read(version.content);
+    const pieces = this.segments.pieces(version.content);
+    const first = pieces.next();
     const replaced = lstatSync(nameOf(this.spot(path)), { throwIfNoEntry: false });
     const name = nameOf(this.spot(path, tempName));
     const fd = this.hand.sys.create(name);
     try {
-      this.hand.sys.write(fd, bytes);
+      for (let piece = first; !piece.done; piece = pieces.next()) this.hand.sys.write(fd, piece.value);
       const ownerKept = !replaced?.isFile() || this.#copyOwner(fd, replaced);
       // After fchown, which may clear bits.
       this.hand.sys.fchmod(fd, version.mode & 0o777);
@@ -148,7 +150,7 @@ export class Steps {
       return { id: { dev, ino }, ownerKept };
     } catch (error) {
       closeSync(fd);
-      if (errnoOf(error) !== undefined) this.hand.sys.unlink(name);
+      if (errnoOf(error) !== undefined || error instanceof TakebackError) this.hand.sys.unlink(name);
       throw error;
     }
   }

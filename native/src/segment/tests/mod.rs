@@ -11,6 +11,7 @@ use crate::wire::check64;
 
 mod adopt;
 mod batch;
+mod chunks;
 mod collect;
 
 const SEED: u64 = 7;

@@ -139,10 +139,7 @@ async function appendLook(
   if (again.length > 0) await tree.look(set, again);
   const found = look.isFirst || look.isShared ? [] : await withMoves(engine, set, request.moved);
   if (head.gcGeneration !== look.gcGeneration && !(await allStored(engine, found))) return null;
-  // A process that died just now may have written after the scan: the next look finds that, and is the one to end its call.
-  const late = closed.filter(({ invocation }) => gone?.has(invocation) === false);
-  for (const { invocation } of late) gone?.add(invocation);
-  if (late.length > 0) return null;
+  if (diedSince(closed, gone)) return null;
   const changes = flagInterrupted(found, closed);
   const context: ObserveContext = { head, seq: head.seq + 1, changes, open };
   const given: Effects = (await request.effects?.(context)) ?? {};
@@ -263,6 +260,16 @@ function interruptedCalls(engine: Engine, open: readonly CallRecord[]): CallReco
   return open.filter(
     (call) => !call.detached && !engine.pendingEnds.has(call.invocation) && ownerGone(call.owner, engine.owner),
   );
+}
+
+/**
+ * True where a process died since the look began: it may have written after the scan, so the next look, that finds it, is the one to end
+ * its call. Notes it as gone.
+ */
+function diedSince(calls: readonly CallRecord[], gone: Set<number> | null): boolean {
+  const late = calls.filter(({ invocation }) => gone?.has(invocation) === false);
+  for (const { invocation } of late) gone?.add(invocation);
+  return late.length > 0;
 }
 
 /** A call whose process died in it is no call in flight: one look ends it, and says what it left. Before a plan. */

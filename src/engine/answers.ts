@@ -38,9 +38,10 @@ export function unavailableOf(error: unknown): Unavailable | null {
   if (error instanceof UnavailableError) return error.answer;
   if (error instanceof TakebackError) {
     const reason = REASON_OF[error.code];
-    if (reason !== undefined) return { available: false, reason, detail: error.message };
-    if (error.code === 'ERR_IO')
-      return unavailableOf(error.cause) ?? fromErrno(error, error.message) ?? ioFault(error.message);
+    const { path, message } = error;
+    const detail = path === undefined || message.includes(path) ? message : `${message} (at ./${path})`;
+    if (reason !== undefined) return { available: false, reason, detail };
+    if (error.code === 'ERR_IO') return unavailableOf(error.cause) ?? fromErrno(error, detail) ?? ioFault(detail);
     return null;
   }
   return fromErrno(error, error instanceof Error ? error.message : String(error));

@@ -9,6 +9,7 @@
  * @see the SQLite file format, sections 1.3 (header) and 4.1 (WAL)
  */
 import { open } from 'node:fs/promises';
+import { TakebackError } from '../errors.ts';
 
 const HEADER_BYTES = 100;
 const MAGIC = 'SQLite format 3\0';
@@ -44,15 +45,23 @@ function walUserVersion(wal: Buffer): number {
   return committed;
 }
 
-/** The first `length` bytes, or all; empty where there is no file. */
+/**
+ * The first `length` bytes, or all; empty where there is no file.
+ *
+ * @throws {TakebackError} `ERR_IO`, which names the file
+ */
 async function readStart(file: string, length?: number): Promise<Buffer> {
-  let handle: Awaited<ReturnType<typeof open>>;
   try {
-    handle = await open(file, 'r');
+    return await readBytes(file, length);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return Buffer.alloc(0);
-    throw error;
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return Buffer.alloc(0);
+    throw new TakebackError('ERR_IO', `can't read ${file}: ${message}`, { cause: error });
   }
+}
+
+async function readBytes(file: string, length?: number): Promise<Buffer> {
+  const handle = await open(file, 'r');
   try {
     if (length === undefined) return await handle.readFile();
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(length), 0, length, 0);

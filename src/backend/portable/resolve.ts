@@ -111,7 +111,8 @@ export class Walker {
     try {
       folder = this.#openFolder(this.#rootName, path);
     } catch (error) {
-      throw new TakebackError('ERR_ROOT_CHANGED', `the root can't be opened: ${(error as Error).message}`, {
+      const { message } = error as Error;
+      throw new TakebackError('ERR_ROOT_CHANGED', `the root ${this.#rootName} can't be opened: ${message}`, {
         cause: error,
       });
     }

@@ -285,7 +285,9 @@ export async function retry(
   }
   const workspace = await space.open(backend, open);
   try {
-    if (!done && !(part === true && command.again?.length === 0)) {
+    // A redo or unrevert that a fault of the system cut short can't be repeated: what it left out is in the store, not in the tree (LIMITS).
+    const cutShort = part === true && command.again?.length === 0;
+    if (!done && !cutShort) {
       const again = await secondTry(workspace, command, part === true);
       if (again !== null) faults.push(`a second try: ${again}`);
       const differs = difference(treeOf(space), after);
@@ -293,7 +295,7 @@ export async function retry(
     }
     const back = await session(workspace).restore('start', { onConflict: 'overwrite' });
     if (!back.available) faults.push(`the way back: ${back.reason}: ${back.detail}`);
-    if (back.available) {
+    if (back.available && !cutShort) {
       const { keep, own, more, ...now } = treeOf(space);
       const { keep: edited, ...start } = at.start;
       const differs = difference(now, start);

@@ -167,11 +167,11 @@ export function firstRow(stage) {
   };
 }
 
-function hideGit({ root, scratch, peers }) {
+export function hideGit({ root, scratch, peers }) {
   if (peers !== null) renameSync(join(root, '.git'), join(scratch, 'hidden.git'));
 }
 
-function showGit({ root, scratch, peers }) {
+export function showGit({ root, scratch, peers }) {
   if (peers !== null) renameSync(join(scratch, 'hidden.git'), join(root, '.git'));
 }
 

@@ -24,8 +24,10 @@ import {
   callRows,
   captureRows,
   firstRow,
+  hideGit,
   longestBlock,
   planRow,
+  showGit,
   storeSizes,
   undoRow,
   watchRows,
@@ -91,7 +93,10 @@ async function runRows(stage, { rounds, wanted, facts }) {
   await add(first, Math.min(rounds, SLOW_ROUNDS));
   const { workspace, session } = await stage.open();
   try {
+    // With git's objects standing for files, the first edit of each would store what it replaced, too.
+    hideGit(stage);
     available(await session.capture('start'));
+    showGit(stage);
     await pause(TICK_MS);
     available(await session.capture('settled'));
     for (const row of [...callRows(stage, session), ...captureRows(stage, session)]) await add(row, rounds);

@@ -21,6 +21,10 @@ export const UNCOVERED_REASONS: readonly UncoveredReason[] = [
   'mount',
 ];
 
+/** How the files of the store begin that are told before they are opened. */
+export const INDEX_MAGIC = 'TBKIDXF1';
+export const SEGMENT_MAGIC = 'TBKSEG1\n';
+
 const TWO_32 = 2 ** 32;
 
 const KIND = { absent: 0, file: 1, symlink: 2, dir: 3, special: 4, uncovered: 5 } as const;

@@ -12,6 +12,7 @@ import type { Position, Segments, Tree } from '../backend/backend.ts';
 import { SCHEMA_VERSION } from '../timeline/schema.sql.ts';
 import { storedUserVersion } from '../timeline/store-version.ts';
 import type { RandomId } from '../types.ts';
+import { INDEX_MAGIC, SEGMENT_MAGIC } from '../wire.ts';
 import type { ScanAhead } from './engine.ts';
 import type { Layout } from './root.ts';
 
@@ -41,9 +42,6 @@ export async function loadIndex(tree: Tree, lookAhead: boolean): Promise<LoadedI
   for (const part of [ahead.rules, ahead.scan]) part.catch(() => undefined);
   return { at, ahead };
 }
-
-const INDEX_MAGIC = 'TBKIDXF1';
-const SEGMENT_MAGIC = 'TBKSEG1\n';
 
 /** Null where there is no store yet, or nothing can be told. */
 export async function guessStore(layout: Layout): Promise<Guess | null> {

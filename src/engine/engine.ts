@@ -17,7 +17,7 @@ import type { Logger, RandomId, RelPath } from '../types.ts';
 import { UnavailableError } from './answers.ts';
 import { recordCompleted } from './complete.ts';
 import type { Events } from './events.ts';
-import { dropIntent, INTENT } from './intent.ts';
+import { dropIntent, INTENT, JOURNAL } from './intent.ts';
 import { isUsable } from './peek.ts';
 import { Queue } from './queue.ts';
 import { identityOf, type Layout, sameRoot } from './root.ts';
@@ -176,7 +176,11 @@ export class Engine {
 
   /** True where a process died in an operation, or is in one: whoever gets the lock will know. */
   hasLeftovers(): boolean {
-    return readdirSync(this.layout.journal).some((name) => name.endsWith('.journal') || name.endsWith(INTENT));
+    return this.#left(JOURNAL).length + this.#left(INTENT).length > 0;
+  }
+
+  #left(end: string): string[] {
+    return readdirSync(this.layout.journal).filter((name) => name.endsWith(end));
   }
 
   /**
@@ -196,10 +200,9 @@ export class Engine {
 
   /** The lock's holder is alive, so a journal that is there when we hold it belongs to a process that died or failed. */
   async #recover(): Promise<void> {
-    const left = (end: string): string[] => readdirSync(this.layout.journal).filter((name) => name.endsWith(end));
-    for (const name of left('.journal')) {
+    for (const name of this.#left(JOURNAL)) {
       const journal = join(this.layout.journal, name);
-      const operationId = name.slice(0, -'.journal'.length);
+      const operationId = name.slice(0, -JOURNAL.length);
       if ((await this.timeline.operation(operationId)) !== null) {
         await this.tree.finish(journal);
         this.recovered.push({ operationId, mode: 'finished', paths: [] });
@@ -216,7 +219,7 @@ export class Engine {
         paths: outcome.paths.length,
       });
     }
-    for (const name of left(INTENT)) await this.#record(name.slice(0, -INTENT.length));
+    for (const name of this.#left(INTENT)) await this.#record(name.slice(0, -INTENT.length));
   }
 
   /** An operation that was written down, and whose journal is gone. */

@@ -22,7 +22,9 @@ export interface Intent {
   readonly notes: readonly string[];
 }
 
+/** Ends of the names in the journal's folder, behind the operation's id. */
 export const INTENT = '.intent';
+export const JOURNAL = '.journal';
 
 function fileOf(engine: Engine, operationId: RandomId): string {
   return join(engine.layout.journal, `${operationId}${INTENT}`);

@@ -22,7 +22,7 @@ import { UnavailableError } from './answers.ts';
 import { type Draft, draftRedo, draftRestore, type PlanRequest, toPlan } from './draft.ts';
 import type { Engine } from './engine.ts';
 import { type HunkChoices, onlyHunks } from './hunks.ts';
-import { dropIntent, writeIntent } from './intent.ts';
+import { dropIntent, JOURNAL, writeIntent } from './intent.ts';
 import { type Landing, land } from './landing.ts';
 import { observeLocked } from './observe.ts';
 import { isUsable } from './peek.ts';
@@ -128,7 +128,7 @@ async function execute(
   const operationId = randomBytes(16).toString('hex');
   const landing = landingOf(session, request);
   const entries = applyEntries(draft.plan);
-  const journal = join(engine.layout.journal, `${operationId}.journal`);
+  const journal = join(engine.layout.journal, `${operationId}${JOURNAL}`);
   const { trash } = engine.layout;
   const { durability } = engine.options;
   const work = { signal: request.signal, onProgress: request.onProgress };

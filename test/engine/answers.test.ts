@@ -2,11 +2,29 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { Walker } from '../../src/backend/portable/resolve.ts';
+import { unavailableOf } from '../../src/engine/answers.ts';
+import { TakebackError } from '../../src/errors.ts';
 import { openWorkspace } from '../../src/index.ts';
+import { asRelPath } from '../../src/rel-path.ts';
 import { describeBackends } from '../kit/backends.ts';
 import { digest } from '../kit/digest.ts';
 import { Space } from '../kit/space.ts';
 import { got, Story } from '../kit/story.ts';
+
+test('a fault that knows its path tells it, once', () => {
+  const fault = (message: string) => new TakebackError('ERR_IO', message, { path: asRelPath('src/a.ts') });
+  const told = 'reading or writing failed: open a file: Too many open files';
+  expect(unavailableOf(fault('open a file: Too many open files'))?.detail).toBe(`${told} (at ./src/a.ts)`);
+  expect(unavailableOf(fault('open src/a.ts: no'))?.detail).toBe('reading or writing failed: open src/a.ts: no');
+});
+
+test('a root that can’t be opened is named by the portable backend', async () => {
+  await using space = new Space();
+  const walker = new Walker(space.root);
+  renameSync(space.root, `${space.root}-away`);
+  expect(() => walker.openRoot()).toThrow(`the root ${space.root} can't be opened: `);
+});
 
 describeBackends('opening', (backend) => {
   test.each([

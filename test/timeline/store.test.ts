@@ -156,6 +156,15 @@ await overDrivers('timeline store', (world) => {
     expect(await storedUserVersion(name)).toBe(0);
   });
 
+  test('a database whose start can’t be read is named', async () => {
+    const name = join(world.dir, 'folder');
+    await mkdir(name);
+    await expect(storedUserVersion(name)).rejects.toMatchObject({
+      code: 'ERR_IO',
+      message: expect.stringContaining(`can't read ${name}: `),
+    });
+  });
+
   const damages: [string, (whole: Buffer) => Buffer][] = [
     ['is no database', () => Buffer.from('not a database, whatever its name says. '.repeat(200))],
     ['is cut in the middle of its first page', (whole) => whole.subarray(0, 1000)],

@@ -7,7 +7,7 @@
  */
 import { closeSync, fstatSync, openSync, readFileSync, renameSync, statSync, unlinkSync, writeSync } from 'node:fs';
 import type { RandomId } from '../../types.ts';
-import { Reader, Writer } from '../../wire.ts';
+import { INDEX_MAGIC, Reader, Writer } from '../../wire.ts';
 import type { Position } from '../backend.ts';
 import { writeAll } from './durable.ts';
 import { encodeFrame, readFrames } from './frames.ts';
@@ -15,7 +15,7 @@ import type { Hasher } from './hash.ts';
 import { IndexTree } from './index.ts';
 import { type DeltaOp, decodeBase, decodeDelta, encodeBase, encodeDelta } from './index-codec.ts';
 
-const MAGIC = Buffer.from('TBKIDXF1');
+const MAGIC = Buffer.from(INDEX_MAGIC);
 const HEADER = 64;
 const VERSION = 1;
 const FRAME = { base: 1, delta: 2, rules: 3 } as const;

@@ -8,6 +8,7 @@ import { constants } from 'node:buffer';
 import * as zlib from 'node:zlib';
 import { decompress as fzstdDecompress } from 'fzstd';
 import type { Hash } from '../../types.ts';
+import { SEGMENT_MAGIC } from '../../wire.ts';
 import { type Chunk, decodeList } from './chunks.ts';
 import type { Hasher } from './hash.ts';
 
@@ -16,7 +17,7 @@ export const RECORD_HEADER = 48;
 /** The check64 behind a payload. */
 export const RECORD_TAIL = 8;
 
-const SEGMENT_MAGIC = Buffer.from('TBKSEG1\n');
+const SEGMENT_START = Buffer.from(SEGMENT_MAGIC);
 const IDX_MAGIC = Buffer.from('TBKIDX1\n');
 const IDX_HEADER = 24;
 const IDX_ENTRY = 40;
@@ -61,14 +62,14 @@ export function recordSize(place: { readonly storedLength: number }): number {
 
 export function segmentHeader(seed: bigint): Buffer {
   const header = Buffer.alloc(SEGMENT_HEADER);
-  SEGMENT_MAGIC.copy(header);
+  SEGMENT_START.copy(header);
   header.writeBigUInt64LE(seed, 8);
   return header;
 }
 
 /** The seed of a segment, or null where the bytes are no segment header. */
 export function readSegmentHeader(header: Buffer): bigint | null {
-  if (header.length < SEGMENT_HEADER || !header.subarray(0, 8).equals(SEGMENT_MAGIC)) return null;
+  if (header.length < SEGMENT_HEADER || !header.subarray(0, 8).equals(SEGMENT_START)) return null;
   return header.readBigUInt64LE(8);
 }
 

@@ -7,11 +7,11 @@ import { expect, test } from 'vitest';
 import { actionOf, HookInputError } from '../../../src/adapters/claude-code/events.ts';
 import { Script } from './kit.ts';
 
-const script = new Script('/work/project');
+const script = new Script('/home/me/project');
 const EVENTS = [
   script.prompt('p1', 'Change it'),
   script.pre('Bash', 'toolu_1', { command: 'x' }),
-  script.pre('Write', 'toolu_2', { file_path: '/work/project/a', content: 'x' }),
+  script.pre('Write', 'toolu_2', { file_path: '/home/me/project/a', content: 'x' }),
   script.post('Edit', 'toolu_3', { file_path: 'b', old_string: 'x', new_string: 'y' }),
   script.failure('Bash', 'toolu_4', { command: 'x' }),
   script.stop(),

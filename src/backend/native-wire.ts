@@ -116,15 +116,19 @@ export function decodeScan(bytes: Uint8Array): ScanResult {
   };
 }
 
-export function encodeIngestOptions({ deadlineMs, first, hashOnly, borrow }: IngestOptions): Buffer {
-  const flags = (deadlineMs === undefined ? 0 : 1) | (first ? 2 : 0) | (hashOnly ? 4 : 0) | (borrow ? 8 : 0);
-  const writer = new Writer().u8(flags);
+export function encodeIngestOptions({ deadlineMs, first, hashOnly, borrow, stored }: IngestOptions): Buffer {
+  const whole = (deadlineMs === undefined ? 0 : 1) | (first ? 2 : 0) | (hashOnly ? 4 : 0);
+  const writer = new Writer().u8(whole | (borrow ? 8 : 0) | (stored ? 16 : 0));
   if (deadlineMs !== undefined) writer.i64(BigInt(Math.floor(deadlineMs)));
   if (first) writer.raw(encodePaths(first));
   if (borrow) {
     writer.name(borrow.top).name(borrow.gitDir).name(borrow.commonDir);
     writer.u32(borrow.attributes.length);
     for (const file of borrow.attributes) writer.name(file);
+  }
+  if (stored) {
+    writer.u32(stored.size);
+    for (const hash of stored) writer.hash(hash);
   }
   return writer.done();
 }

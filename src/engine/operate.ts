@@ -148,8 +148,9 @@ async function execute(
     notes: draft.notes,
   });
   const touched = outcomes.filter((o) => o.status === 'done').map((o) => o.path);
+  const written = new Set(entries.flatMap(({ target }) => (target.kind === 'file' ? [target.content] : [])));
   const lands = settled.settled.length + settled.partial.length > 0 || request.always === true;
-  const seq = lands ? await land(engine, landing, { settled, touched }) : null;
+  const seq = lands ? await land(engine, landing, { settled, touched, written }) : null;
   if (entries.length > 0) {
     await engine.tree.finish(journal);
     await dropIntent(engine, operationId);

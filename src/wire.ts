@@ -156,7 +156,18 @@ export class Reader {
   bytes(): Buffer {
     return this.raw(this.u32());
   }
+  /** UTF-8 in the form of `bytes`. */
+  text(): string {
+    const length = this.u32();
+    const at = this.#take(length);
+    return length === 0 ? '' : this.#buffer.toString('utf8', at, at + length);
+  }
   name(): string {
+    const from = this.#at;
+    const text = this.text();
+    // What isn't UTF-8 comes out with U+FFFD, and is read the slow way. No view of each: an answer holds thousands.
+    if (!text.includes('\ufffd')) return text;
+    this.#at = from;
     return decodeName(this.bytes());
   }
   hash(): Hash {

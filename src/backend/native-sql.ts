@@ -49,7 +49,7 @@ function readValue(reader: Reader): SqlValue {
     case TYPE.real:
       return reader.raw(8).readDoubleLE();
     case TYPE.text:
-      return reader.bytes().toString();
+      return reader.text();
     case TYPE.blob:
       return reader.bytes();
     default:

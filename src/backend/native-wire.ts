@@ -100,7 +100,7 @@ function readProblems(reader: Reader): Problem[] {
   return readList(reader, () => ({
     path: asRelPath(reader.name()),
     kind: pick(PROBLEMS, reader.u8(), 'kind of problem'),
-    detail: reader.bytes().toString(),
+    detail: reader.text(),
   }));
 }
 
@@ -192,10 +192,10 @@ export function decodeOutcomes(bytes: Uint8Array): ApplyOutcome[] {
   return readList(new Reader(bytes), (reader) => {
     const path = asRelPath(reader.name());
     const status = pick(STATUSES, reader.u8(), 'status');
-    const reason = optional('reason', reader.bytes().toString());
-    const detail = optional('detail', reader.bytes().toString());
+    const reason = optional('reason', reader.text());
+    const detail = optional('detail', reader.text());
     const found = reader.u8() === 0 ? {} : { found: readVersion(reader) };
-    const note = optional('note', reader.bytes().toString());
+    const note = optional('note', reader.text());
     return { path, status, ...reason, ...detail, ...found, ...note };
   });
 }
@@ -211,7 +211,7 @@ export function decodeRecover(bytes: Uint8Array): RecoverOutcome {
   const paths = readList(reader, () => ({
     path: asRelPath(reader.name()),
     state: pick(STATES, reader.u8(), 'state'),
-    ...optional('detail', reader.bytes().toString()),
+    ...optional('detail', reader.text()),
   }));
   return { operationId, paths };
 }

@@ -47,6 +47,8 @@ export interface ObserveRequest extends WorkOptions {
   /** Where its rules come from, where the caller knows already. */
   readonly sources?: RuleSources;
   readonly only?: readonly RelPath[];
+  /** Contents that the store was just read for: `IngestOptions.stored`. */
+  readonly stored?: ReadonlySet<Hash>;
   readonly first?: readonly RelPath[];
   /** Date.now() at which to leave what is still unread. */
   readonly deadlineMs?: number | undefined;

@@ -21,8 +21,6 @@ const DELTA: u32 = 2;
 const RULES: u32 = 3;
 /// Bytes of an entry in a base.
 const ENTRY: usize = 88;
-/// Bytes of a base beside its header, rules, entries and names: a frame's own, and what stands before the rules.
-const BASE_OVERHEAD: usize = FRAME_OVERHEAD + 44;
 /// A rewrite is due where deltas pass half of the base and this.
 const DELTA_ROOM: u64 = 1 << 20;
 
@@ -151,13 +149,10 @@ impl IndexFile {
         let temp = self.path.with_extension(format!("tmp-{}", std::process::id()));
         let shown = self.path.as_os_str().as_encoded_bytes();
         let written = (|| {
-            file::remove(&temp).or_else(|e| {
-                if e.kind() == std::io::ErrorKind::NotFound {
-                    Ok(())
-                } else {
-                    Err(e)
-                }
-            })?;
+            match file::remove(&temp) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
             let file = OutFile::create_new(&temp)?;
             file.write_all(&out)?;
             file::rename(&temp, &self.path)?;
@@ -212,11 +207,10 @@ fn base(header: Vec<u8>, (index, at): (&Index, Position), rules: &[u8]) -> Resul
         order.extend_from_slice(index.children(order[next]));
         next += 1;
     }
-    let room = header.len() + rules.len() + order.len() * ENTRY + index.names.len() + BASE_OVERHEAD;
+    let room = 2 * HEADER + rules.len() + order.len() * ENTRY + index.names.len();
     let mut writer = Writer::with_room(header, room);
     let frame = writer.open_frame(BASE);
-    writer.position(&at).i64(index.scanned_at_ns);
-    writer.count(order.len());
+    writer.position(&at).i64(index.scanned_at_ns).count(order.len());
     let name_bytes = writer.hold_u32();
     writer.bytes(rules);
     let mut names: Vec<u8> = Vec::with_capacity(index.names.len());

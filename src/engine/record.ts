@@ -35,7 +35,7 @@ export async function capture(engine: Engine, session: SessionRecord, request: C
     throw duplicateBoundary(request.boundaryId);
   const budget = request.deadlineMs ?? engine.options.captureDeadlineMs;
   const sources = await ruleSources(engine.layout.root, engine.settings);
-  const head = await headState(sources);
+  let head: string | null = null;
   let discard: Append['discard'];
   const observed = await observe(engine, {
     kind: 'capture',
@@ -45,6 +45,9 @@ export async function capture(engine: Engine, session: SessionRecord, request: C
     onProgress: request.onProgress,
     deadlineMs: budget === undefined ? undefined : Date.now() + budget,
     durable: true,
+    beside: async () => {
+      head = await headState(sources);
+    },
     reads: async () => {
       discard = await discardedBy(engine, session);
     },
@@ -98,6 +101,7 @@ async function discardedBy(engine: Engine, session: SessionRecord): Promise<{ se
   const newest = (await engine.timeline.boundaries(session.id, { limit: 1 }))[0];
   if (newest === undefined) return [];
   const operations = await engine.timeline.operations(session.id, { afterSeq: newest.seq });
+  if (operations.length === 0) return [];
   const oldest = Math.min(newest.seq, ...operations.map((operation) => operation.boundarySeq));
   return discardedAtCapture(await boundariesFrom(engine, session.id, oldest), operations);
 }

@@ -62,13 +62,15 @@ export async function draftRestore(
     engine.timeline.lineage(session.id),
   ]);
   const read = async (): Promise<RestoreInput> => {
-    const rows = attribute(await attributionInput(engine, session.id, { afterSeq: boundary.seq }));
+    const all = await attributionInput(engine, session.id, { afterSeq: boundary.seq });
+    const rows = attribute(all);
     const { paths, onConflict, keepLater, signal } = request;
     const facts = factsByPath(rows, request.window);
     const peeks = await peekKnown(engine, peekPaths({ rows, facts, paths }), { signal });
     const disk = new Map(peeks.map((peek) => [peek.path, peek]));
     const uncoveredInodes = await movedInInodes(engine, { rows, peeks, calls });
-    return { rows, facts, disk, onConflict, keepLater, paths, uncoveredInodes, ...windowed };
+    const tried = triedBy(all.operations.filter((operation) => operation.session === session.id));
+    return { rows, facts, disk, onConflict, keepLater, paths, uncoveredInodes, tried, ...windowed };
   };
   // What git says is read beside the rest.
   const [input, notes] = await Promise.all([
@@ -95,13 +97,19 @@ export async function draftRedo(
   const { timeline } = engine;
   const taken = await timeline.takenBy(operation.id);
   const rows = await timeline.rows(operation.seq - 1, operation.seq);
+  const tried = triedBy(await timeline.operations(operation.session, { afterSeq: operation.seq }));
   const read = async (): Promise<RedoInput> => {
     const peeks = await peekKnown(engine, redoPeekPaths(taken), { signal });
-    return { taken, rows, disk: new Map(peeks.map((peek) => [peek.path, peek])), onConflict };
+    return { taken, rows, disk: new Map(peeks.map((peek) => [peek.path, peek])), onConflict, tried };
   };
   const redo = planRedo(await withMerges(engine, { read, needs: redoMergeNeeds, locked: true }));
   const plan = await linkedMoves(engine, redo, rows);
   return { plan, token: tokenOf(plan), irreversible: [], notes: [] };
+}
+
+/** Paths at which operations failed. */
+function triedBy(operations: readonly OperationRecord[]): ReadonlySet<RelPath> {
+  return new Set(operations.flatMap(({ receipt }) => receipt.failed.map(({ path }) => path)));
 }
 
 interface Merging<T> {

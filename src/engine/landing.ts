@@ -63,7 +63,7 @@ export async function land(engine: Engine, landing: Landing, { settled, touched,
   return seq;
 }
 
-type OperationEffects = Pick<Append, 'taken' | 'returned' | 'markUndone' | 'clearUndone'>;
+type OperationEffects = Pick<Append, 'taken' | 'returned' | 'takesBackInPart' | 'markUndone' | 'clearUndone'>;
 
 async function effectsOf(
   engine: Engine,
@@ -73,7 +73,12 @@ async function effectsOf(
   const { session, kind, boundaryId, boundarySeq, takesBack, whole } = landing;
   const later = await boundariesFrom(engine, session, boundarySeq);
   if (takesBack !== null) {
-    return { returned: settled.settled.map((s) => s.path), clearUndone: marksClearedByRedo(later, takesBack) };
+    return {
+      returned: settled.settled.map((s) => s.path),
+      // What a fault of the system left is offered again; what somebody changed since is not.
+      takesBackInPart: settled.unfinished,
+      clearUndone: marksClearedByRedo(later, takesBack),
+    };
   }
   // Hunks take back no row whole: a span that is turned around holds none, and says from where on they took parts.
   const parts = settled.partial.map(({ path, fromSeq }) => ({ path, fromSeq: seq, toSeq: fromSeq }));

@@ -28,7 +28,16 @@ import { clearedMarks } from './marks.ts';
 
 export type Effects = Pick<
   Append,
-  'boundary' | 'beginCall' | 'endCalls' | 'discard' | 'operation' | 'taken' | 'returned' | 'markUndone' | 'clearUndone'
+  | 'boundary'
+  | 'beginCall'
+  | 'endCalls'
+  | 'discard'
+  | 'operation'
+  | 'taken'
+  | 'returned'
+  | 'takesBackInPart'
+  | 'markUndone'
+  | 'clearUndone'
 >;
 
 export interface ObserveContext {

@@ -57,7 +57,7 @@ export interface ObserveRequest extends WorkOptions {
   /** The operation whose rows these are. */
   readonly operation?: RandomId;
   /** Which of the paths that it wrote came from which (old by new path): its files are copies, no inode tells. */
-  readonly moved?: ReadonlyMap<RelPath, RelPath>;
+  readonly moved?: () => ReadonlyMap<RelPath, RelPath>;
   /** What the caller has to know before anything is recorded: asked while the tree is scanned; a fault ends the observation. */
   readonly beside?: () => Promise<void>;
   /** `engine.scansBegun` when the caller asked: a look of another call that began since then serves this one, too. */
@@ -139,7 +139,7 @@ async function appendLook(
   // It began before this one asked whose process is gone.
   if (look.isShared && again.length + closed.length > 0) return null;
   if (again.length > 0) await tree.look(set, again);
-  const found = look.isFirst || look.isShared ? [] : await withMoves(engine, set, request.moved);
+  const found = look.isFirst || look.isShared ? [] : await withMoves(engine, set, request.moved?.());
   if (head.gcGeneration !== look.gcGeneration && !(await allStored(engine, found))) return null;
   if (diedSince(closed, gone)) return null;
   const changes = flagInterrupted(found, closed);

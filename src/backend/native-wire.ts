@@ -67,7 +67,7 @@ export function decodePosition(bytes: Uint8Array): Position {
   return { seq: Number(reader.u64()), observationId: reader.hash() };
 }
 
-export function encodeTreeOptions(options: TreeOptions): Buffer {
+export function encodeTreeOptions(options: Omit<TreeOptions, 'segments'>): Buffer {
   const writer = new Writer().name(options.root).name(options.indexFile);
   writeId(writer, options.storeId).raw(encodePaths(options.skip));
   writer.u64(options.maxFileBytes).u64(options.maxEntries).name(options.scratchDir);

@@ -75,12 +75,14 @@ export async function draftRestore(
   ]);
   const { locked = false } = request;
   const read = async (): Promise<RestoreInput & Seen> => {
-    const rows = attribute(await attributionInput(engine, session.id, { afterSeq: boundary.seq }));
+    const all = await attributionInput(engine, session.id, { afterSeq: boundary.seq });
+    const rows = attribute(all);
     const { paths, onConflict, keepLater, signal } = request;
     const facts = factsByPath(rows, request.window);
     const seen = await see(engine, peekPaths({ rows, facts, paths }), { signal, locked });
     const uncoveredInodes = await movedInInodes(engine, { rows, peeks: [...seen.disk.values()], calls });
-    return { rows, facts, ...seen, onConflict, keepLater, paths, uncoveredInodes, ...windowed };
+    const tried = triedBy(all.operations.filter((operation) => operation.session === session.id));
+    return { rows, facts, ...seen, onConflict, keepLater, paths, uncoveredInodes, tried, ...windowed };
   };
   // What git says is read beside the rest.
   const [input, notes] = await Promise.all([
@@ -130,13 +132,19 @@ export async function draftRedo(
   const { timeline } = engine;
   const taken = await timeline.takenBy(operation.id);
   const rows = await timeline.rows(operation.seq - 1, operation.seq);
+  const tried = triedBy(await timeline.operations(operation.session, { afterSeq: operation.seq }));
   const read = async (): Promise<RedoInput & Seen> => {
     const seen = await see(engine, redoPeekPaths(taken), { signal, locked: true });
-    return { taken, rows, ...seen, onConflict };
+    return { taken, rows, ...seen, onConflict, tried };
   };
   const input = await withMerges(engine, { read, needs: redoMergeNeeds, locked: true });
   const plan = await linkedMoves(engine, planRedo(input), rows);
   return { plan, token: tokenOf(plan), irreversible: [], notes: [], known: input.known };
+}
+
+/** Paths at which operations failed. */
+function triedBy(operations: readonly OperationRecord[]): ReadonlySet<RelPath> {
+  return new Set(operations.flatMap(({ receipt }) => receipt.failed.map(({ path }) => path)));
 }
 
 interface Merging<T> {

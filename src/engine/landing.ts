@@ -76,7 +76,7 @@ function movesOf({ restored }: Receipt): Map<RelPath, RelPath> {
   );
 }
 
-type OperationEffects = Pick<Append, 'taken' | 'returned' | 'markUndone' | 'clearUndone'>;
+type OperationEffects = Pick<Append, 'taken' | 'returned' | 'takesBackInPart' | 'markUndone' | 'clearUndone'>;
 
 function effectsOf(
   landing: Landing,
@@ -84,7 +84,12 @@ function effectsOf(
 ): OperationEffects {
   const { session, kind, boundaryId, boundarySeq, takesBack, whole } = landing;
   if (takesBack !== null) {
-    return { returned: settled.settled.map((s) => s.path), clearUndone: marksClearedByRedo(later, takesBack) };
+    return {
+      returned: settled.settled.map((s) => s.path),
+      // What a fault of the system left is offered again; what somebody changed since is not.
+      takesBackInPart: settled.unfinished,
+      clearUndone: marksClearedByRedo(later, takesBack),
+    };
   }
   // Hunks take back no row whole: a span that is turned around holds none, and says from where on they took parts.
   const parts = settled.partial.map(({ path, fromSeq }) => ({ path, fromSeq: seq, toSeq: fromSeq }));

@@ -17,6 +17,7 @@ import { type HunkChoices, onlyHunks } from './hunks.ts';
 import { dropIntent, JOURNAL, writeIntent } from './intent.ts';
 import { type Landing, land } from './landing.ts';
 import { observeLocked } from './observe.ts';
+import { withLateFaults } from './outcomes.ts';
 import { isUsable } from './peek.ts';
 import { sameRoot } from './root.ts';
 import { tellOperation } from './tell.ts';
@@ -131,8 +132,9 @@ async function execute(
     recordForeign(engine, draft),
     entries.length > 0 ? writeIntent(engine, { operationId, landing, ...draft }) : undefined,
   ]);
-  const outcomes =
+  const answered =
     entries.length === 0 ? [] : await engine.tree.apply({ operationId, journal, trash, durability, entries }, work);
+  const outcomes = await withLateFaults(engine, entries, answered);
   const settle = (): SettledReceipt =>
     buildReceipt({
       operationId,

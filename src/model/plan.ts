@@ -90,8 +90,8 @@ export function planRedo(input: RedoInput): ModelPlan {
   return { entries: finish(drafts, input.disk).sort((a, b) => comparePaths(a.path, b.path)) };
 }
 
-function redoOptions({ onConflict, merges }: RedoInput): GuardOptions {
-  return { onConflict, merges, uncoveredInodes: new Set<bigint>() };
+function redoOptions({ onConflict, merges, tried }: RedoInput): GuardOptions {
+  return { onConflict, merges, tried, uncoveredInodes: new Set<bigint>() };
 }
 
 function allRedoFacts(input: RedoInput): PathFacts[] {
@@ -223,7 +223,13 @@ function entryOf(draft: Draft, { settled, touched }: CarryingFolders): ModelEntr
     implicit: facts.folder && !modeOnly && carrying.has(facts.path),
     sharedWindow: facts.sharedWindow,
     ...(detail === undefined ? {} : { detail }),
+    ...(isUnread(peek) ? { unread: true } : {}),
   };
+}
+
+function isUnread({ version, names }: Peek): boolean {
+  if (version.kind === 'uncovered') return version.reason === 'unreadable';
+  return version.kind === 'dir' && names === undefined;
 }
 
 function rangeOf({ fromSeq, toSeq }: Run): { fromSeq: number; toSeq: number } {

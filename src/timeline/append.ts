@@ -213,7 +213,7 @@ function beginStatements({ beginCall: call }: Append, seq: number): SqlStatement
 }
 
 function operationStatements(batch: Append, seq: number): SqlStatement[] {
-  const { operation, taken, returned, markUndone } = batch;
+  const { operation, taken, returned, takesBackInPart = false, markUndone } = batch;
   if (operation === undefined) {
     if (taken?.length || returned?.length || markUndone?.length) {
       throw new TakebackError('ERR_INTERNAL', 'an append takes back or returns rows without an operation');
@@ -246,7 +246,7 @@ function operationStatements(batch: Append, seq: number): SqlStatement[] {
       many: returned.map((path) => [id, takesBack, fromPath(path)]),
     });
   }
-  if (takesBack !== null)
+  if (takesBack !== null && !takesBackInPart)
     out.push({ sql: 'UPDATE operations SET redone_by = ? WHERE id = ?', params: [id, takesBack] });
   if (markUndone?.length) {
     out.push({

@@ -7,6 +7,7 @@ use napi_derive::napi;
 
 use crate::task;
 
+pub mod ahead;
 pub mod apply;
 pub mod segments;
 pub mod sql;

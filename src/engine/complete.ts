@@ -7,6 +7,7 @@
  */
 import { applyEntries } from '../model/plan.ts';
 import { buildReceipt } from '../model/receipt.ts';
+import type { SettledReceipt } from '../model/types.ts';
 import type { RandomId } from '../types.ts';
 import type { Engine } from './engine.ts';
 import { dropIntent, readIntent } from './intent.ts';
@@ -29,13 +30,12 @@ export async function recordCompleted(engine: Engine, operationId: RandomId): Pr
   await engine.catchUp();
   const outcomes = await outcomesOnDisk(engine, applyEntries(plan));
   const touched = outcomes.filter(({ status }) => status === 'done').map(({ path }) => path);
-  if (touched.length > 0) {
-    const settled = buildReceipt({
+  const settle = (): SettledReceipt =>
+    buildReceipt({
       ...{ operationId, boundaryId: landing.boundaryId, plan, outcomes, irreversible },
       notes: [...notes, NOTE],
     });
-    await land(engine, landing, { settled, touched });
-  }
+  if (touched.length > 0) await land(engine, landing, { operationId, touched, settle });
   await dropIntent(engine, operationId);
   return touched.length > 0;
 }

@@ -5,7 +5,7 @@
 import { marksClearedByRedo, restoreMarks, undoMarks } from '../model/turns.ts';
 import type { SettledReceipt } from '../model/types.ts';
 import type { Append, BoundaryRecord, OperationKind } from '../timeline/timeline.ts';
-import type { ConflictPolicy, Hash, RandomId, RelPath } from '../types.ts';
+import type { ConflictPolicy, Hash, RandomId, Receipt, RelPath } from '../types.ts';
 import type { Engine } from './engine.ts';
 import { observeLocked } from './observe.ts';
 
@@ -24,54 +24,65 @@ export interface Landing {
   readonly takesBack: RandomId | null;
 }
 
-/** What became of it. */
+/** What became of its files. */
 export interface Landed {
-  readonly settled: SettledReceipt;
+  readonly operationId: RandomId;
   /** Paths that were written. */
   readonly touched: readonly RelPath[];
   /** Contents that were read from the store to write them, under this hold of the lock. */
   readonly written?: ReadonlySet<Hash>;
+  /** What is to be said of it: put together while the files are looked at. */
+  readonly settle: () => SettledReceipt;
 }
 
-/** One observation of the paths that were written, with the operation in the same transaction. Under the lock. Answers its seq. */
-export async function land(engine: Engine, landing: Landing, { settled, touched, written }: Landed): Promise<number> {
-  const { receipt } = settled;
+/** One observation of the paths that were written, with the operation in the same transaction. Under the lock. */
+export async function land(
+  engine: Engine,
+  landing: Landing,
+  { operationId, touched, written, settle }: Landed,
+): Promise<{ receipt: Receipt; seq: number }> {
+  const { session, kind, boundaryId, boundarySeq, onConflict, takesBack } = landing;
+  let later: readonly BoundaryRecord[] = [];
+  let made: SettledReceipt | null = null;
+  const settled = (): SettledReceipt => {
+    made ??= settle();
+    return made;
+  };
   const { seq } = await observeLocked(engine, {
     kind: 'operation',
     only: touched,
     ...(written === undefined ? {} : { stored: written }),
-    operation: receipt.operationId,
-    moved: new Map(
-      receipt.restored.flatMap(({ path, movedFrom }) => (movedFrom === undefined ? [] : [[path, movedFrom] as const])),
-    ),
+    operation: operationId,
+    beside: async () => {
+      later = await boundariesFrom(engine, session, boundarySeq);
+      settled();
+    },
+    moved: () => movesOf(settled().receipt),
     durable: true,
-    effects: async ({ seq }) => ({
-      ...(await effectsOf(engine, landing, { settled, seq })),
+    effects: (context) => ({
+      ...effectsOf(landing, { settled: settled(), seq: context.seq, later }),
       operation: {
-        id: receipt.operationId,
-        session: landing.session,
-        kind: landing.kind,
-        boundaryId: landing.boundaryId,
-        boundarySeq: landing.boundarySeq,
-        createdAt: Date.now(),
-        onConflict: landing.onConflict,
-        receipt,
-        takesBack: landing.takesBack,
+        ...{ id: operationId, session, kind, boundaryId, boundarySeq },
+        ...{ createdAt: Date.now(), onConflict, receipt: settled().receipt, takesBack },
       },
     }),
   });
-  return seq;
+  return { receipt: settled().receipt, seq };
+}
+
+function movesOf({ restored }: Receipt): Map<RelPath, RelPath> {
+  return new Map(
+    restored.flatMap(({ path, movedFrom }) => (movedFrom === undefined ? [] : [[path, movedFrom] as const])),
+  );
 }
 
 type OperationEffects = Pick<Append, 'taken' | 'returned' | 'takesBackInPart' | 'markUndone' | 'clearUndone'>;
 
-async function effectsOf(
-  engine: Engine,
+function effectsOf(
   landing: Landing,
-  { settled, seq }: { settled: SettledReceipt; seq: number },
-): Promise<OperationEffects> {
+  { settled, seq, later }: { settled: SettledReceipt; seq: number; later: readonly BoundaryRecord[] },
+): OperationEffects {
   const { session, kind, boundaryId, boundarySeq, takesBack, whole } = landing;
-  const later = await boundariesFrom(engine, session, boundarySeq);
   if (takesBack !== null) {
     return {
       returned: settled.settled.map((s) => s.path),

@@ -66,7 +66,7 @@ export interface ObserveRequest extends WorkOptions {
   /** The operation whose rows these are. */
   readonly operation?: RandomId;
   /** Which of the paths that it wrote came from which (old by new path): its files are copies, no inode tells. */
-  readonly moved?: ReadonlyMap<RelPath, RelPath>;
+  readonly moved?: () => ReadonlyMap<RelPath, RelPath>;
   /** What the caller has to know before anything is recorded: asked while the tree is scanned; a fault ends the observation. */
   readonly beside?: () => Promise<void>;
   /** `engine.scansBegun` when the caller asked: a look of another call that began since then serves this one, too. */
@@ -140,7 +140,8 @@ export async function observeLocked(engine: Engine, request: ObserveRequest): Pr
 
 /** Asked for before the lock, so that the answer comes while the lock is waited for. Whoever needs it hears of its fault. */
 function foundBy(engine: Engine, request: ObserveRequest, look: Look): Promise<readonly Change[]> {
-  const found = look.isFirst || look.isShared ? Promise.resolve([]) : withMoves(engine, look.scan.set, request.moved);
+  const found =
+    look.isFirst || look.isShared ? Promise.resolve([]) : withMoves(engine, look.scan.set, request.moved?.());
   found.catch(() => undefined);
   return found;
 }
@@ -173,7 +174,7 @@ async function appendLook(
   // It began before this one asked whose process is gone.
   if (look.isShared && again.length + closed.length > 0) return null;
   if (again.length > 0) await tree.look(set, again);
-  const found = await (again.length > 0 && !look.isFirst ? withMoves(engine, set, request.moved) : how.found);
+  const found = await (again.length > 0 && !look.isFirst ? withMoves(engine, set, request.moved?.()) : how.found);
   if (head.gcGeneration !== look.gcGeneration && !(await allStored(engine, found))) return null;
   if (diedSince(closed, gone)) return null;
   const changes = flagInterrupted(found, closed);

@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { applyEntries } from '../model/plan.ts';
 import { buildReceipt, CALL_IS_OPEN } from '../model/receipt.ts';
+import type { SettledReceipt } from '../model/types.ts';
 import type { BoundaryRecord, OperationKind, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
 import type { ConflictPolicy, Plan, RandomId, Receipt, RelPath, WorkOptions } from '../types.ts';
 import { sameVersion } from '../wire.ts';
@@ -134,23 +135,27 @@ async function execute(
   const answered =
     entries.length === 0 ? [] : await engine.tree.apply({ operationId, journal, trash, durability, entries }, work);
   const outcomes = await withLateFaults(engine, entries, answered);
-  const settled = buildReceipt({
-    operationId,
-    boundaryId: request.boundary.boundaryId,
-    plan: draft.plan,
-    outcomes,
-    irreversible: draft.irreversible,
-    notes: draft.notes,
-  });
+  const settle = (): SettledReceipt =>
+    buildReceipt({
+      operationId,
+      boundaryId: request.boundary.boundaryId,
+      plan: draft.plan,
+      outcomes,
+      irreversible: draft.irreversible,
+      notes: draft.notes,
+    });
   const touched = outcomes.filter((o) => o.status === 'done').map((o) => o.path);
   const written = new Set(entries.flatMap(({ target }) => (target.kind === 'file' ? [target.content] : [])));
-  const lands = settled.settled.length + settled.partial.length > 0 || request.always === true;
-  const seq = lands ? await land(engine, landing, { settled, touched, written }) : null;
+  const unwritten = touched.length > 0 || request.always === true ? null : settle();
+  const isNothing = unwritten !== null && unwritten.settled.length + unwritten.partial.length === 0;
+  const executed = isNothing
+    ? { receipt: unwritten.receipt, seq: null }
+    : await land(engine, landing, { operationId, touched, written, settle });
   if (entries.length > 0) {
     await engine.tree.finish(journal);
     await dropIntent(engine, operationId);
   }
-  return { receipt: settled.receipt, seq };
+  return executed;
 }
 
 function landingOf(session: SessionRecord, request: OperationRequest): Landing {

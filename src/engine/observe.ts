@@ -28,7 +28,16 @@ import { clearedMarks } from './marks.ts';
 
 export type Effects = Pick<
   Append,
-  'boundary' | 'beginCall' | 'endCalls' | 'discard' | 'operation' | 'taken' | 'returned' | 'markUndone' | 'clearUndone'
+  | 'boundary'
+  | 'beginCall'
+  | 'endCalls'
+  | 'discard'
+  | 'operation'
+  | 'taken'
+  | 'returned'
+  | 'takesBackInPart'
+  | 'markUndone'
+  | 'clearUndone'
 >;
 
 export interface ObserveContext {
@@ -47,6 +56,8 @@ export interface ObserveRequest extends WorkOptions {
   /** Where its rules come from, where the caller knows already. */
   readonly sources?: RuleSources;
   readonly only?: readonly RelPath[];
+  /** Contents that the store was just read for: `IngestOptions.stored`. */
+  readonly stored?: ReadonlySet<Hash>;
   readonly first?: readonly RelPath[];
   /** Date.now() at which to leave what is still unread. */
   readonly deadlineMs?: number | undefined;

@@ -1,7 +1,7 @@
 /**
  * The bench: `npm run bench [-- --backend native|portable] [--size 10k,nested,100k] [--rounds N] [--only TEXT] [--save]`,
  * `npm run bench -- --large [--size nested,100k,1m]` (`large.mjs`),
- * `npm run bench -- --readme` (writes the README's table from the newest saved run), and `npm run bench -- --gates`.
+ * `npm run bench -- --readme` (writes the README's table from the newest saved run), and `npm run bench -- --gates` (`gates.mjs`).
  *
  * Times what a host waits for (`rows.mjs`) on generated trees (`tree.mjs`), checks each answer, and sets it beside floors
  * (`floors.mjs`) and peers (`peers.mjs`) of the same rounds (`stage.mjs`). Quote the ratios; milliseconds are this machine's.

@@ -86,6 +86,23 @@ test('a delta entry has 74 bytes behind its path, and its link target', () => {
   ]);
 });
 
+test('a delta leaves out of a plain file what all of them share; of one with a flag that is no byte it leaves nothing out', () => {
+  const stat = { kind: 'file', mode: 0o640, size: 5, mtimeNs: -5n, ctimeNs: 6n, ino: 2n, dev: 3n } as const;
+  const entry = { version: VERSIONS.file as Version, stat, flags: 1 };
+  const ops = [{ path: asRelPath('f'), op: 'put', entry }] as const;
+  const bytes = encodeDelta({ from: AT, at: NEXT, scannedAtNs: 9n, ops });
+  // The same bytes stand in native/src/index/file_tests.rs.
+  const fields = ['a00101', '0500000000000000', 'fbffffffffffffff', '0600000000000000', '0200000000000000'];
+  expect(bytes.subarray(24 + 24 + 8 + 4).toString('hex')).toBe(
+    `010000006602${fields.join('')}0300000000000000${'ab'.repeat(16)}`,
+  );
+  expect(decodeDelta(bytes).ops).toEqual(ops);
+  const wide = [{ path: asRelPath('f'), op: 'put', entry: { ...entry, flags: 256 } }] as const;
+  const whole = encodeDelta({ from: AT, at: NEXT, scannedAtNs: 9n, ops: wide });
+  expect(whole.length).toBe(24 + 24 + 8 + 4 + (4 + 1) + 1 + 74 + 4);
+  expect(decodeDelta(whole).ops).toEqual(wide);
+});
+
 test('a tree that was loaded goes on where it stood, warm', async () => {
   kit.write('.gitignore', '*.o\n');
   kit.write('d/f');

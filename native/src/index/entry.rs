@@ -272,6 +272,35 @@ impl Entry {
             .u8(0);
     }
 
+    /// A covered file of which [`Entry::write_file`] leaves nothing out.
+    pub fn is_plain_file(&self) -> bool {
+        let is_file = self.kind == kind::FILE && self.detail == 0 && self.stat.kind == FileKind::File;
+        is_file && self.stat.mode <= u32::from(u16::MAX) && self.flags <= u32::from(u8::MAX)
+    }
+
+    /// The 59 bytes of a plain file's entry in a delta.
+    pub fn write_file(&self, writer: &mut Writer) {
+        let stat = &self.stat;
+        writer.u16(stat.mode as u16).u8(self.flags as u8).u64(stat.size);
+        writer.i64(stat.mtime_ns).i64(stat.ctime_ns);
+        writer.u64(stat.ino).u64(stat.dev).raw(&self.hash);
+    }
+
+    /// Reads what [`Entry::write_file`] wrote.
+    pub fn read_file(reader: &mut Reader<'_>) -> Result<Entry> {
+        let (mode, flags) = (u32::from(reader.u16()?), u32::from(reader.u8()?));
+        let stat = StatKey {
+            kind: FileKind::File,
+            mode,
+            size: reader.u64()?,
+            mtime_ns: reader.i64()?,
+            ctime_ns: reader.i64()?,
+            ino: reader.u64()?,
+            dev: reader.u64()?,
+        };
+        Ok(Entry::file(stat, reader.array()?).with(flags))
+    }
+
     /// Reads what [`Entry::write`] wrote.
     pub fn read(reader: &mut Reader<'_>, with_children: bool) -> Result<ReadEntry> {
         let (kind, detail) = (reader.u8()?, reader.u8()?);

@@ -9,15 +9,14 @@ use std::path::PathBuf;
 
 use rustix::fs::Stat;
 
-use super::{Entry, Index, Node, NodeId, ROOT, Step};
+use super::{Entry, Index, Node, NodeId, ROOT, Step, delta};
 use crate::error::{EngineError, IoContext, Result};
 use crate::sys::file::{self, OutFile};
-use crate::wire::{FRAME_OVERHEAD, Frames, Id, Position, Reader, Writer, check64, write_frame};
+use crate::wire::{Frames, Id, Position, Reader, Writer, check64};
 
 const MAGIC: &[u8; 8] = b"TBKIDXF1";
 const HEADER: usize = 64;
 const BASE: u32 = 1;
-const DELTA: u32 = 2;
 const RULES: u32 = 3;
 /// Bytes of an entry in a base.
 const ENTRY: usize = 88;
@@ -91,7 +90,7 @@ impl IndexFile {
         let mut end = base_end;
         for frame in frames {
             let taken = match frame.kind {
-                DELTA => take_delta(&mut loaded, frame.payload).is_ok(),
+                delta::DELTA => delta::take(&mut loaded, frame.payload).is_ok(),
                 RULES => take_rules(&mut loaded, frame.payload).is_ok(),
                 _ => false,
             };
@@ -118,7 +117,7 @@ impl IndexFile {
         if let RulesToWrite::Same(_) = rules
             && let Some(known) = self.known
         {
-            let frame = delta_frame(known.at, at, index.scanned_at_ns, steps);
+            let frame = delta::frame((known.at, at), index.scanned_at_ns, steps);
             let room = DELTA_ROOM.max(known.base_len / 2);
             let deltas = known.len - known.base_len + frame.len() as u64;
             if deltas <= room && self.append(&frame, known) {
@@ -240,14 +239,14 @@ fn base(header: Vec<u8>, (index, at): (&Index, Position), rules: &[u8]) -> Resul
     Ok(writer.done())
 }
 
-fn read_position(reader: &mut Reader<'_>) -> Result<Position> {
+pub(super) fn read_position(reader: &mut Reader<'_>) -> Result<Position> {
     Ok(Position {
         seq: reader.u64()?,
         observation: reader.array()?,
     })
 }
 
-fn damaged() -> EngineError {
+pub(super) fn damaged() -> EngineError {
     EngineError::corrupt("the index is damaged")
 }
 
@@ -318,73 +317,8 @@ fn sorted(index: Index) -> Result<Index> {
     }
 }
 
-fn is_name(name: &[u8]) -> bool {
+pub(super) fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && !name.contains(&0) && !name.contains(&b'/')
-}
-
-fn is_path(path: &[u8]) -> bool {
-    path.is_empty() || path.split(|b| *b == b'/').all(is_name)
-}
-
-fn delta_frame(before: Position, after: Position, scanned_at_ns: i64, steps: &[Step]) -> Vec<u8> {
-    let mut writer = Writer::new();
-    writer
-        .position(&before)
-        .position(&after)
-        .i64(scanned_at_ns)
-        .count(steps.len());
-    for step in steps {
-        match step {
-            Step::Remove { path } => {
-                writer.bytes(path).u8(0);
-            }
-            Step::Put { path, entry, extra } => {
-                writer.bytes(path).u8(1);
-                entry.write(&mut writer, None, (0, extra.len() as u16));
-                writer.bytes(extra);
-            }
-        }
-    }
-    let payload = writer.done();
-    let mut out = Vec::with_capacity(payload.len() + FRAME_OVERHEAD);
-    write_frame(&mut out, DELTA, &payload);
-    out
-}
-
-fn take_delta(loaded: &mut Loaded, payload: &[u8]) -> Result<()> {
-    let mut reader = Reader::new(payload);
-    let before = read_position(&mut reader)?;
-    let after = read_position(&mut reader)?;
-    if before != loaded.at {
-        return Err(damaged());
-    }
-    let scanned_at_ns = reader.i64()?;
-    let count = reader.count(5)?;
-    let mut steps = Vec::with_capacity(count);
-    for _ in 0..count {
-        let path = reader.name()?;
-        if !is_path(&path) {
-            return Err(damaged());
-        }
-        steps.push(match reader.u8()? {
-            0 => Step::Remove { path },
-            1 => {
-                let (entry, _, _) = Entry::read(&mut reader, false)?;
-                Step::Put {
-                    path,
-                    entry,
-                    extra: reader.bytes()?.to_vec(),
-                }
-            }
-            _ => return Err(damaged()),
-        });
-    }
-    reader.end()?;
-    loaded.index.apply(steps);
-    loaded.index.scanned_at_ns = scanned_at_ns;
-    loaded.index.at = Some(after);
-    loaded.at = after;
-    Ok(())
 }
 
 fn take_rules(loaded: &mut Loaded, payload: &[u8]) -> Result<()> {

@@ -113,6 +113,36 @@ fn a_base_and_its_deltas_are_read_back_as_they_were() {
 }
 
 #[test]
+fn a_delta_leaves_out_of_a_plain_file_what_all_of_them_share() {
+    let stat = StatKey {
+        kind: FileKind::File,
+        mode: 0o640,
+        size: 5,
+        mtime_ns: -5,
+        ctime_ns: 6,
+        ino: 2,
+        dev: 3,
+    };
+    let step = |flags: u32| Step::Put {
+        path: b"f".to_vec(),
+        entry: Entry::file(stat, [0xab; 16]).with(flags),
+        extra: Vec::new(),
+    };
+    let ops = |flags: u32| delta::frame((at(3), at(4)), 9, &[step(flags)])[16 + 24 + 24 + 8 + 4..].to_vec();
+    // The same bytes stand in test/backend/portable-index.test.ts.
+    let hex = "010000006602a001010500000000000000fbffffffffffffff06000000000000000200000000000000\
+               0300000000000000abababababababababababababababab";
+    let found = ops(flag::UNTRUSTED);
+    let shown: String = found[..found.len() - 8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    assert_eq!(shown, hex);
+    let whole = (4 + 1) + 1 + 74 + 4 + 8;
+    assert_eq!(ops(256).len(), whole, "a flag that is no byte");
+}
+
+#[test]
 fn damage_at_any_byte_answers_none_or_an_earlier_position_and_never_a_wrong_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");

@@ -4,6 +4,7 @@
 //! children sorted by name bytes. It is a cache of the timeline: `file` keeps it on disk, and whatever is wrong with
 //! that file costs a rescan and no more. Knows nothing of disks, rules or rows.
 
+mod delta;
 pub mod entry;
 pub mod file;
 

@@ -227,13 +227,46 @@ function linkChildren(nodes: readonly Node[], links: readonly Links[]): void {
   if (owned.size !== nodes.length - 1) fail('an entry that is in no folder');
 }
 
+const OP = { remove: 0, put: 1, putFile: 2 } as const;
+
+/** What all entries of plain files share is left out of a delta. */
+function isPlainFile({ version, stat, flags }: Entry): boolean {
+  return version.kind === 'file' && stat?.kind === 'file' && stat.mode <= 0xffff && flags <= 0xff;
+}
+
+function writeFileEntry(writer: Writer, { version, flags }: Entry, stat: StatKey): void {
+  writer
+    .u8(stat.mode & 0xff)
+    .u8(stat.mode >> 8)
+    .u8(flags);
+  writer.u64(stat.size).i64(stat.mtimeNs).i64(stat.ctimeNs).u64(stat.ino).u64(stat.dev);
+  writer.hash(version.kind === 'file' ? version.content : NO_HASH);
+}
+
+function readFileEntry(reader: Reader): Entry {
+  const mode = reader.u8() | (reader.u8() << 8);
+  const flags = reader.u8();
+  const size = Number(reader.u64());
+  const [mtimeNs, ctimeNs, ino, dev] = [reader.i64(), reader.i64(), reader.u64(), reader.u64()];
+  const stat: StatKey = { kind: 'file', mode, size, mtimeNs, ctimeNs, ino, dev };
+  return { version: { kind: 'file', mode, size, content: reader.hash() }, stat, flags };
+}
+
 export function encodeDelta(delta: DeltaFrame): Buffer {
   const writer = writePosition(writePosition(new Writer(), delta.from), delta.at)
     .i64(delta.scannedAtNs)
     .u32(delta.ops.length);
   for (const op of delta.ops) {
-    writer.name(op.path).u8(op.op === 'remove' ? 0 : 1);
-    if (op.op === 'remove') continue;
+    writer.name(op.path);
+    if (op.op === 'remove') {
+      writer.u8(OP.remove);
+      continue;
+    }
+    if (isPlainFile(op.entry)) {
+      writeFileEntry(writer.u8(OP.putFile), op.entry, statOf(op.entry));
+      continue;
+    }
+    writer.u8(OP.put);
     const extra = extraOf(op.entry.version);
     writeEntry(writer, op.entry, { firstChild: 0, childCount: 0, extraOff: 0, extraLen: extra.length }, false);
     writer.bytes(extra);
@@ -251,12 +284,12 @@ export function decodeDelta(payload: Buffer): DeltaFrame {
   for (let i = 0; i < count; i++) {
     const path = asRelPath(reader.name());
     const op = reader.u8();
-    if (op > 1) fail('an unknown operation');
-    if (op === 0) ops.push({ path, op: 'remove' });
-    else {
+    if (op === OP.remove) ops.push({ path, op: 'remove' });
+    else if (op === OP.putFile) ops.push({ path, op: 'put', entry: readFileEntry(reader) });
+    else if (op === OP.put) {
       const raw = readEntry(reader, false);
       ops.push({ path, op: 'put', entry: raw.entry(reader.bytes()) });
-    }
+    } else fail('an unknown operation');
   }
   if (reader.left !== 0) fail('bytes behind a frame');
   return { from, at, scannedAtNs, ops };

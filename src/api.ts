@@ -238,6 +238,7 @@ export interface Session {
    * plan makes it `stale-plan` where something else would be done by now.
    */
   undo(options?: UndoOptions): Promise<Result<HistoryResult>>;
+  /** Where a fault of the system kept paths of it, another redo offers these again; so it is with `unrevert`. */
   redo(options?: RedoOptions): Promise<Result<HistoryResult>>;
   /**
    * Goes back to the files as they were when a message was complete: a boundary's position, or for a `stepId` the end of

@@ -184,6 +184,11 @@ export interface IngestOptions extends WorkOptions {
   /** Hash only, store nothing (verify, and a look that is not kept). */
   readonly hashOnly?: boolean;
   /**
+   * Contents that were read from the store a moment ago, to write these files: a file that has one is hashed, and the
+   * store isn't asked whether it holds those bytes. Anything else is stored as ever.
+   */
+  readonly stored?: ReadonlySet<Hash>;
+  /**
    * At a first capture: files that this repository's index proves clean need not be read. Their `content` is a borrowed
    * name then: the store reads it like any other, but it is not the hash of the bytes. No change ever has one; versions
    * of the index and of a manifest may. The portable backend reads all files.
@@ -337,7 +342,7 @@ export interface RecoverOutcome {
 // ---- SQL -------------------------------------------------------------------------------------------------------
 
 export type SqlValue = null | number | bigint | string | Uint8Array;
-/** Columns in the order of the query. Integers are numbers where safe, else bigints. */
+/** Columns in the order of the query. Integers are numbers where safe, else bigints; bytes may be a view of the whole answer: copy what is kept. */
 export type SqlRow = readonly SqlValue[];
 
 export interface SqlStatement {

@@ -5,15 +5,13 @@
  * What is on disk as the plan wanted it counts as done; an operation of which nothing is there is not recorded. The
  * receipt is the operation's own, with a note that says how it came about.
  */
-import type { ApplyOutcome } from '../backend/backend.ts';
 import { applyEntries } from '../model/plan.ts';
 import { buildReceipt } from '../model/receipt.ts';
 import type { RandomId } from '../types.ts';
-import { sameVersion } from '../wire.ts';
 import type { Engine } from './engine.ts';
 import { dropIntent, readIntent } from './intent.ts';
 import { land } from './landing.ts';
-import { peekKnown } from './peek.ts';
+import { outcomesOnDisk } from './outcomes.ts';
 
 const NOTE = 'recovered: the process died in the middle of it, and it was completed later.';
 
@@ -40,21 +38,4 @@ export async function recordCompleted(engine: Engine, operationId: RandomId): Pr
   }
   await dropIntent(engine, operationId);
   return touched.length > 0;
-}
-
-async function outcomesOnDisk(engine: Engine, entries: ReturnType<typeof applyEntries>): Promise<ApplyOutcome[]> {
-  const peeks = await peekKnown(
-    engine,
-    entries.map(({ path }) => path),
-    {},
-  );
-  const disk = new Map(peeks.map(({ path, version }) => [path, version]));
-  return entries.map(({ path, expect, target }): ApplyOutcome => {
-    const found = disk.get(path);
-    if (found !== undefined && sameVersion(found, target)) return { path, status: 'done' };
-    if (found === undefined || sameVersion(found, expect)) {
-      return { path, status: 'failed', reason: 'cancelled', detail: 'the process died before it was written' };
-    }
-    return { path, status: 'refused', reason: 'changed-outside-session', found };
-  });
 }

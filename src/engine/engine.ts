@@ -210,7 +210,9 @@ export class Engine {
 
   /** The lock's holder is alive, so a journal that is there when we hold it belongs to a process that died or failed. */
   async #recover(): Promise<void> {
-    for (const name of this.#left(JOURNAL)) {
+    const left = readdirSync(this.layout.journal);
+    if (left.length === 0) return;
+    for (const name of left.filter((name) => name.endsWith(JOURNAL))) {
       const journal = join(this.layout.journal, name);
       const operationId = name.slice(0, -JOURNAL.length);
       if ((await this.timeline.operation(operationId)) !== null) {

@@ -32,7 +32,7 @@ export function decide(facts: PathFacts, peek: Peek, options: GuardOptions): Dec
   }
   const hard = neverOverridden(facts, peek, options);
   if (hard !== undefined) return { decision: { action: 'refuse', reason: hard } };
-  const conflict = conflictOf(facts, peek);
+  const conflict = conflictOf(facts, peek, options);
   if (merges(facts, conflict, options)) return mergedDecision(facts, peek, { conflict, options });
   if (conflict !== undefined && options.onConflict !== 'overwrite') {
     return { decision: { action: 'refuse', reason: conflict } };
@@ -44,7 +44,9 @@ export function decide(facts: PathFacts, peek: Peek, options: GuardOptions): Dec
 /** True where the guard wants a merge for the path, whose answer is then in `options.merges`. */
 export function wantsMerge(facts: PathFacts, peek: Peek, options: GuardOptions): boolean {
   if (!facts.rebased && sameVersion(peek.version, facts.target)) return false;
-  return neverOverridden(facts, peek, options) === undefined && merges(facts, conflictOf(facts, peek), options);
+  return (
+    neverOverridden(facts, peek, options) === undefined && merges(facts, conflictOf(facts, peek, options), options)
+  );
 }
 
 function merges(facts: PathFacts, conflict: EntryReason | undefined, options: GuardOptions): boolean {
@@ -99,11 +101,16 @@ function neverOverridden(facts: PathFacts, peek: Peek, options: GuardOptions): E
   return undefined;
 }
 
-function conflictOf(facts: PathFacts, peek: Peek): EntryReason | undefined {
+function conflictOf(facts: PathFacts, peek: Peek, options: GuardOptions): EntryReason | undefined {
   if (facts.contested) return 'contested';
   if (facts.incomplete) return 'incomplete';
   if (facts.changedBetween) return 'changed-between';
-  if (!sameVersion(peek.version, facts.last)) return 'changed-outside-session';
+  if (!sameVersion(peek.version, facts.last) && !isOurs(facts, peek, options)) return 'changed-outside-session';
   if (peek.openForWrite === true) return 'open-for-write';
   return undefined;
+}
+
+/** A folder that an operation of the session made, and could not give its mode. */
+function isOurs({ path, target, last }: PathFacts, { version }: Peek, { tried }: GuardOptions): boolean {
+  return target.kind === 'dir' && version.kind === 'dir' && last.kind !== 'dir' && tried?.has(path) === true;
 }

@@ -23,6 +23,8 @@ interface End {
   /** Some hunks were written, the rest stays. */
   readonly partial?: boolean;
   readonly wrote: boolean;
+  /** What kept it is a fault of the system, and may pass. */
+  readonly passing: boolean;
   readonly line: ReceiptEntry;
 }
 
@@ -76,6 +78,7 @@ export function buildReceipt(input: ReceiptInput): SettledReceipt {
     ),
     partial,
     settledAll,
+    unfinished: ends.some((end) => !end.settled && end.passing),
     wrote: ends.some((end) => end.wrote),
   };
 }
@@ -99,13 +102,18 @@ function uncoveredOf(input: ReceiptInput, ends: readonly End[]): UncoveredPath[]
 
 function endOf(entry: ModelEntry, outcome: ApplyOutcome | undefined): End {
   const line = publicEntry(entry);
-  if (entry.action === 'refuse') return { entry, place: 'refused', shown: true, settled: false, wrote: false, line };
+  const passing = entry.unread === true;
+  if (entry.action === 'refuse')
+    return { entry, place: 'refused', shown: true, settled: false, wrote: false, passing, line };
   if (entry.action === 'skip') {
     const settled = entry.reason === 'already-matches';
-    return { entry, place: 'skipped', shown: !isHidden(entry), settled, wrote: false, line };
+    return { entry, place: 'skipped', shown: !isHidden(entry), settled, wrote: false, passing, line };
   }
   return writtenEnd(entry, line, outcome);
 }
+
+/** Faults that the next try meets again. */
+const LASTING: ReadonlySet<EntryReason | undefined> = new Set(['blob-missing', 'blob-corrupt', 'unsupported'] as const);
 
 function writtenEnd(entry: ModelEntry, line: ReceiptEntry, outcome: ApplyOutcome | undefined): End {
   if (outcome?.status === 'done' || (outcome?.status === 'skipped' && outcome.reason === 'already-matches')) {
@@ -114,7 +122,16 @@ function writtenEnd(entry: ModelEntry, line: ReceiptEntry, outcome: ApplyOutcome
     const restored = note === undefined ? line : { ...line, note };
     const wrote = outcome.status === 'done';
     const partial = entry.partial ?? false;
-    return { entry, place: 'restored', shown: !isHidden(entry), settled: !partial, partial, wrote, line: restored };
+    return {
+      entry,
+      place: 'restored',
+      shown: !isHidden(entry),
+      settled: !partial,
+      partial,
+      wrote,
+      passing: false,
+      line: restored,
+    };
   }
   const place = outcome?.status === 'refused' || outcome?.status === 'skipped' ? 'refused' : 'failed';
   const fallback = place === 'refused' ? 'changed-outside-session' : 'io-error';
@@ -131,7 +148,9 @@ function writtenEnd(entry: ModelEntry, line: ReceiptEntry, outcome: ApplyOutcome
     ...(outcome?.note === undefined ? {} : { note: outcome.note }),
     ...(detail === '' ? {} : { detail }),
   };
-  return { entry, place, shown: true, settled: false, wrote: false, line: failed };
+  const unread = outcome?.found?.kind === 'uncovered' && outcome.found.reason === 'unreadable';
+  const passing = unread || (place === 'failed' && !LASTING.has(failed.reason));
+  return { entry, place, shown: true, settled: false, wrote: false, passing, line: failed };
 }
 
 // ---- texts -----------------------------------------------------------------------------------------------------

@@ -47,9 +47,12 @@ export function discardedAtCapture(
   boundaries: readonly BoundaryRecord[],
   operations: readonly OperationRecord[],
 ): Mark[] {
+  // One that was taken back, or begun to be, brought its turns back.
+  const takenBack = new Set(operations.map(({ takesBack }) => takesBack));
   const restores = operations.filter(
     ({ id, kind, redoneBy }) =>
       redoneBy === null &&
+      !takenBack.has(id) &&
       (kind === 'revert' || (kind === 'restore' && boundaries.some((boundary) => boundary.undoneBy === id))),
   );
   const falls = (boundary: BoundaryRecord): boolean =>

@@ -99,6 +99,8 @@ export interface Conflicts {
   readonly onConflict: ConflictPolicy;
   /** What came later is kept: changes since are merged, whatever the policy, and a clash is refused. */
   readonly keepLater?: boolean | undefined;
+  /** Paths at which an operation of the session failed: a folder there may be what it left. */
+  readonly tried?: ReadonlySet<RelPath> | undefined;
   /** Answers to `mergeNeeds`. A merge that lacks its answer is refused. */
   readonly merges?: ReadonlyMap<RelPath, Merged> | undefined;
 }
@@ -152,6 +154,8 @@ export interface ModelEntry {
   readonly sharedWindow: boolean;
   /** What changes besides content (mode, type, link target), or what stands in the way. */
   readonly detail?: string;
+  /** The file, or the folder's names, could not be read when it was planned. */
+  readonly unread?: boolean;
   /** The other end, where the plan moves something: to here, or away from here. */
   readonly movedFrom?: RelPath;
   readonly movedTo?: RelPath;
@@ -191,6 +195,8 @@ export interface SettledReceipt {
   readonly partial: readonly { readonly path: RelPath; readonly fromSeq: number }[];
   /** Every path with an owed row (or taken row, for a redo) was settled. */
   readonly settledAll: boolean;
+  /** A path was kept by a fault of the system, which another try may not meet; not by what somebody else did. */
+  readonly unfinished: boolean;
   /** At least one path was written. */
   readonly wrote: boolean;
 }

@@ -118,7 +118,7 @@ export interface OperationRecord {
   readonly receipt: Receipt;
   /** For redo and unrevert: the operation that it took back. */
   readonly takesBack: RandomId | null;
-  /** The redo or unrevert that took this one back. */
+  /** The redo or unrevert that took this one back; null also while one did so in part. */
   readonly redoneBy: RandomId | null;
 }
 
@@ -183,6 +183,8 @@ export interface Append {
   readonly taken?: readonly Omit<TakenRecord, 'returnedBy' | 'operation'>[];
   /** Of `takesBack`: these paths go back to being owed. */
   readonly returned?: readonly RelPath[];
+  /** More of `takesBack` is to be given back: it still stands, for the rest. Default: it is over. */
+  readonly takesBackInPart?: boolean;
   /** Boundaries (turns) that the operation marks as undone. */
   readonly markUndone?: readonly { readonly session: number; readonly boundaryId: string }[];
   /** Turns whose undo mark goes: a new own change in them, or a redo. */

@@ -2,10 +2,9 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { openEngine } from '../../src/engine/open.ts';
 import type { HistoryResult, Result, Session } from '../../src/index.ts';
-import { SessionHandle } from '../../src/session.ts';
 import { describeBackends } from '../kit/backends.ts';
+import { onEngine } from '../kit/engine.ts';
 import { got, Story } from '../kit/story.ts';
 
 type Work = (session: Session) => Promise<Result<object>>;
@@ -18,19 +17,10 @@ const journalOf = (story: Story): string => {
 
 /** Does it up to the last file, and dies before it is recorded. */
 async function dieIn(story: Story, work: Work): Promise<void> {
-  await story.workspace.close();
-  const engine = await openEngine({
-    ...{ root: story.space.root, dataDir: story.space.dataDir, backend: story.backend, maxEntries: 1000 },
-    ...{ include: undefined, exclude: undefined, maxFileBytes: undefined, maxFileEvents: 100 },
-    options: {
-      ...{ durability: 'fast', recover: 'rollback', adoptRoot: false, captureDeadlineMs: undefined, logger: undefined },
-      retention: { maxAgeDays: 30, maxBytes: 1e9, maxBoundaries: undefined },
-    },
+  await onEngine(story, async (engine, session) => {
+    engine.timeline.append = () => Promise.reject(new Error('killed'));
+    await expect(work(session)).rejects.toThrow('killed');
   });
-  engine.timeline.append = () => Promise.reject(new Error('killed'));
-  const session = new SessionHandle(() => engine, { threadId: 's1', tenantId: undefined, onConflict: 'refuse' });
-  await expect(work(session)).rejects.toThrow('killed');
-  await engine.close();
 }
 
 const SETUP = "seq 9 >f; : >empty; printf '0\\0' >bin; echo gone >gone";

@@ -69,6 +69,12 @@ describe('revert', () => {
     expect(discardedAtCapture(hidden, [{ ...revert, redoneBy: 'op2' }])).toEqual([]);
   });
 
+  test('keeps all once an unrevert brought them back in part', () => {
+    const hidden = [boundary('c', 30, 'op0'), boundary('b', 20), boundary('a', 10)];
+    const unrevert = { ...revert, id: 'op2', kind: 'unrevert' as const, takesBack: revert.id };
+    expect(discardedAtCapture(hidden, [revert, unrevert])).toEqual([]);
+  });
+
   test('to a step keeps the turn that the step lies in', () => {
     const hidden = [boundary('c', 30, 'op1'), boundary('b', 20)];
     expect(ids(discardedAtCapture(hidden, [{ ...revert, boundarySeq: 25 }]))).toEqual(['c']);

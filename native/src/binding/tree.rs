@@ -14,7 +14,7 @@ use crate::scan::{Limits, Request, cores};
 use crate::task::{self, Answer, Bytes, CancelToken, ProgressFn, Queue, Work};
 use crate::tree::{Options, Scanned, Tree};
 use crate::wire::{
-    Position, Reader, Writer, decode_paths, decode_versions, encode_changes, encode_paths, encode_versions,
+    Hash, Position, Reader, Writer, decode_paths, decode_versions, encode_changes, encode_paths, encode_versions,
 };
 use crate::{borrow, ingest, segment::SegmentStore};
 
@@ -168,6 +168,10 @@ fn ingest_request(bytes: &[u8]) -> Result<ingest::Request> {
                 .map(|path| path_of(path))
                 .collect(),
         });
+    }
+    if has(16) {
+        let count = reader.count(size_of::<Hash>())?;
+        request.stored = (0..count).map(|_| reader.array()).collect::<Result<_>>()?;
     }
     reader.end()?;
     Ok(request)

@@ -1,6 +1,6 @@
 /** What a fault of the operating system means to the store: one translation for every file of this folder. Pure. */
 import { TakebackError } from '../../errors.ts';
-import type { Progress } from '../../types.ts';
+import type { Progress, RelPath } from '../../types.ts';
 
 /** `code` of a Node system error, or `undefined`. */
 export function errnoOf(error: unknown): string | undefined {
@@ -8,11 +8,11 @@ export function errnoOf(error: unknown): string | undefined {
 }
 
 /** A system fault as a `TakebackError`: `ERR_NO_SPACE` for a full disk or quota, else `ERR_IO`. Others pass through. */
-export function asStoreError(error: unknown, what: string): unknown {
+export function asStoreError(error: unknown, what: string, path?: RelPath): unknown {
   const errno = errnoOf(error);
   if (error instanceof TakebackError || errno === undefined) return error;
   const code = errno === 'ENOSPC' || errno === 'EDQUOT' ? 'ERR_NO_SPACE' : 'ERR_IO';
-  return new TakebackError(code, `${what}: ${(error as Error).message}`, { cause: error });
+  return new TakebackError(code, `${what}: ${(error as Error).message}`, { cause: error, path });
 }
 
 /** Runs `act`; its faults name `what` was being done. */

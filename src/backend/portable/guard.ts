@@ -100,7 +100,11 @@ function check(name: Buffer, seen: Seen, expect: Version): void {
 /** The same stop, with a word on where the thing stayed that could not go back. */
 function withDetail(stop: Stop, detail: string | undefined): Stop {
   if (detail === undefined) return stop;
-  return new Stop(stop.status, stop.reason, { detail, ...(stop.found === undefined ? {} : { found: stop.found }) });
+  const both = stop.message === '' ? detail : `${stop.message}; ${detail}`;
+  return new Stop(stop.status, stop.reason, {
+    detail: both,
+    ...(stop.found === undefined ? {} : { found: stop.found }),
+  });
 }
 
 /** Moves what is at the name aside, and answers it. */
@@ -112,8 +116,8 @@ function takeOut(hand: Hand, move: Move): Seen {
     if (errnoOf(error) === 'ENOENT') throw refusedFor(observe(nameOf(move.at), hand.look).version);
     throw error;
   }
-  const out = observe(nameOf(move.aside), hand.look);
   try {
+    const out = observe(nameOf(move.aside), hand.look);
     check(nameOf(move.aside), out, move.expect);
     return out;
   } catch (error) {
@@ -174,17 +178,12 @@ function install(hand: Hand, move: Move, supply: Supply, out: Seen | null): void
 export function makeMove(hand: Hand, move: Move): Seen | null {
   const out = move.expect.kind === 'absent' ? null : takeOut(hand, move);
   if (move.supply !== null) install(hand, move, move.supply, out);
-  if (out !== null) {
-    try {
-      check(nameOf(move.aside), observe(nameOf(move.aside), hand.look), move.expect);
-    } catch (error) {
-      throw withDetail(asStop(error), undo(hand, move, out));
-    }
-  }
-  if (!hand.walker.isStillThere(move.at.folder)) {
-    const kept = undo(hand, move, out);
-    const detail = `the folder ${move.at.folder.path} was moved meanwhile${kept === undefined ? '' : `; ${kept}`}`;
-    throw new Stop('failed', 'walk-failed', { detail });
+  try {
+    if (out !== null) check(nameOf(move.aside), observe(nameOf(move.aside), hand.look), move.expect);
+    if (!hand.walker.isStillThere(move.at.folder))
+      throw new Stop('failed', 'walk-failed', { detail: `the folder ${move.at.folder.path} was moved meanwhile` });
+  } catch (error) {
+    throw withDetail(asStop(error), undo(hand, move, out));
   }
   return out;
 }

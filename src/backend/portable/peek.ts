@@ -6,7 +6,7 @@ import { lstatSync, readdirSync } from 'node:fs';
 import { decodeName, isBadPath, touchesGit } from '../../rel-path.ts';
 import { ABSENT, type RelPath, type StatKey, type Version } from '../../types.ts';
 import type { Peek } from '../backend.ts';
-import { checkCancelled, errnoOf, type WorkHooks } from './faults.ts';
+import { asStoreError, checkCancelled, errnoOf, type WorkHooks } from './faults.ts';
 import type { Hand } from './guard.ts';
 import { observe, statKeyOf } from './observe.ts';
 import { type Folder, leafOf, WalkError } from './resolve.ts';
@@ -97,7 +97,7 @@ function peekLeaf(hand: Hand, path: RelPath, { folder, isSecret }: { folder: Fol
 function unseen(path: RelPath, error: unknown): Peek {
   const errno = error instanceof WalkError ? error.errno : errnoOf(error);
   const denied = errno === 'EACCES' || errno === 'EPERM';
-  if (!denied && !(error instanceof WalkError)) throw error;
+  if (!denied && !(error instanceof WalkError)) throw asStoreError(error, 'a path could not be looked at', path);
   const gone = errno === 'ENOENT' || errno === 'ENOTDIR' || errno === 'ELOOP';
   const reason = errno === 'EXDEV' ? 'mount' : 'unreadable';
   const version: Version = gone ? { kind: 'absent' } : { kind: 'uncovered', reason, stat: NO_STAT };

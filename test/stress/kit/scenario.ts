@@ -29,7 +29,7 @@ export interface Command {
   readonly steps?: readonly Step[];
   /** Whose command it is. Default: the session that did the turn. */
   readonly threadId?: string;
-  /** For a second try of one that was done in part. Default: the steps; empty: there is none (LIMITS). */
+  /** For a second try of one that was done in part. Default: the steps. */
   readonly again?: readonly Step[];
   /** Instead of steps: a hook event, sent to the hook's own process. */
   readonly event?: (script: Script) => unknown;
@@ -63,7 +63,7 @@ export const COMMANDS: readonly Command[] = [
   },
   { name: 'restore', steps: [['restore', 'start']], changesTree: true },
   { name: 'undo', steps: [['undo']], again: [['undo', { boundaryId: 'start' }]], changesTree: true },
-  { name: 'redo', prepare: undone, steps: [['redo']], again: [], changesTree: true },
+  { name: 'redo', prepare: undone, steps: [['redo']], changesTree: true },
   {
     name: 'revert',
     steps: [['revert', { messageId: 'start' }]],
@@ -74,7 +74,6 @@ export const COMMANDS: readonly Command[] = [
     name: 'unrevert',
     prepare: async (workspace) => void got(await session(workspace).revert({ messageId: 'start' })),
     steps: [['unrevert']],
-    again: [],
     changesTree: true,
   },
   {
@@ -285,9 +284,7 @@ export async function retry(
   }
   const workspace = await space.open(backend, open);
   try {
-    // A redo or unrevert that a fault of the system cut short can't be repeated: what it left out is in the store, not in the tree (LIMITS).
-    const cutShort = part === true && command.again?.length === 0;
-    if (!done && !cutShort) {
+    if (!done) {
       const again = await secondTry(workspace, command, part === true);
       if (again !== null) faults.push(`a second try: ${again}`);
       const differs = difference(treeOf(space), after);
@@ -295,7 +292,7 @@ export async function retry(
     }
     const back = await session(workspace).restore('start', { onConflict: 'overwrite' });
     if (!back.available) faults.push(`the way back: ${back.reason}: ${back.detail}`);
-    if (back.available && !cutShort) {
+    if (back.available) {
       const { keep, own, more, ...now } = treeOf(space);
       const { keep: edited, ...start } = at.start;
       const differs = difference(now, start);

@@ -41,8 +41,11 @@ const parts = {
 /** `hook.cjs` takes a byte for a character. What is escaped stands in strings, templates and patterns alone. */
 const ascii = (code) => code.replace(/[^\0-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
+/** What `hook.cjs` gives to the others, as Node does. Written into the files, so that V8 takes each as it is read. */
+const wrapped = (code) => `(function ({ exports, require, module, __filename, __dirname }) {${code}\n})`;
+
 /** Answers the code of the files that it wrote. */
-async function bundle({ input, define, output }) {
+async function bundle({ input, define, output, wrap = (code) => code }) {
   const built = await rolldown({
     input,
     platform: 'node',
@@ -58,7 +61,7 @@ async function bundle({ input, define, output }) {
   try {
     const made = await built.generate({ format: 'cjs', minify: true, entryFileNames: 'hook-[name].cjs', ...output });
     return made.output.map(({ fileName, code }) => {
-      const written = ascii(code);
+      const written = wrap(ascii(code));
       writeFileSync(join(OUT, fileName), written);
       return { fileName, code: written };
     });
@@ -73,6 +76,7 @@ export async function bundleHook() {
     input: { early: source('cli/hook/early.ts'), body: source('cli/hook/start.ts') },
     define: { PACKAGE_VERSION: JSON.stringify(version) },
     output: {},
+    wrap: wrapped,
   });
   const names = files.map(({ fileName }) => fileName).sort();
   if (names.join() !== 'hook-body.cjs,hook-early.cjs') throw new Error(`not two files: ${names}`);

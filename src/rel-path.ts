@@ -9,10 +9,8 @@ import { isAbsolute, relative, sep } from 'node:path';
 import { TakebackError } from './errors.ts';
 import type { RelPath } from './types.ts';
 
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
 /** Length of the valid UTF-8 sequence that starts at `i`, or 0. Surrogates and overlong forms are invalid. */
-function sequenceLength(bytes: Uint8Array, i: number): number {
+function sequenceLength(utf8: InstanceType<typeof TextDecoder>, bytes: Uint8Array, i: number): number {
   const a = bytes[i] as number;
   const length =
     a < 0x80 ? 1 : a >= 0xc2 && a <= 0xdf ? 2 : a >= 0xe0 && a <= 0xef ? 3 : a >= 0xf0 && a <= 0xf4 ? 4 : 0;
@@ -30,13 +28,18 @@ export function decodeName(bytes: Uint8Array): string {
   const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   // What isn't UTF-8 comes out with U+FFFD; so does that letter itself, which the slow way reads as what it is.
   const text = buffer.toString('utf8');
-  if (!text.includes('\ufffd')) return text;
+  return text.includes('\ufffd') ? decodeStrictly(bytes) : text;
+}
+
+/** Makes its decoder anew: few names come here, and a hook that meets none starts without it. */
+function decodeStrictly(bytes: Uint8Array): string {
+  const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   try {
     return utf8.decode(bytes);
   } catch {
     let out = '';
     for (let i = 0; i < bytes.length; ) {
-      const length = sequenceLength(bytes, i);
+      const length = sequenceLength(utf8, bytes, i);
       if (length === 0) {
         out += String.fromCharCode(0xdc00 + (bytes[i] as number));
         i += 1;

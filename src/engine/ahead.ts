@@ -11,10 +11,11 @@ import { join } from 'node:path';
 import type { Backend, OpenedAhead, Position, Segments, Tree, TreeOptions } from '../backend/backend.ts';
 import { SCHEMA_VERSION } from '../timeline/schema.sql.ts';
 import { headerUserVersion } from '../timeline/store-version.ts';
+import type { RootIdentity } from '../timeline/timeline.ts';
 import type { RandomId, RelPath } from '../types.ts';
 import { INDEX_MAGIC, SEGMENT_MAGIC } from '../wire.ts';
 import type { ScanAhead } from './engine.ts';
-import type { Layout } from './root.ts';
+import { identityOf, type Layout } from './root.ts';
 
 export const DEFAULT_MAX_FILE_BYTES: number = 64 * 1024 * 1024;
 
@@ -25,6 +26,8 @@ export interface Guess {
 
 export interface BegunAhead extends Guess {
   readonly layout: Layout;
+  /** Of the root before it was opened: another folder that comes to its path later is found out. */
+  readonly identity: RootIdentity;
   readonly segments: Segments;
   readonly tree: Tree;
   readonly loading: Promise<LoadedIndex>;
@@ -44,7 +47,8 @@ export async function beginAhead(
 ): Promise<BegunAhead | null> {
   if (backend.openAhead === undefined) return null;
   const guess = await guessStore(layout);
-  if (guess === null) return null;
+  const identity = identityOf(layout.root);
+  if (guess === null || identity === null) return null;
   const opened = backend.openAhead({
     ...treeOptions(layout, { storeId: guess.storeId, maxFileBytes: DEFAULT_MAX_FILE_BYTES, maxEntries }),
     segments: { dir: layout.segments, seed: guess.seed },
@@ -54,7 +58,7 @@ export async function beginAhead(
   const loading = loadingOf(opened);
   // Where it is waited for its fault is heard.
   loading.catch(() => undefined);
-  return { ...guess, layout, segments, tree, loading };
+  return { ...guess, layout, identity, segments, tree, loading };
 }
 
 async function loadingOf({ loaded, scan }: OpenedAhead): Promise<LoadedIndex> {

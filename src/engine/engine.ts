@@ -99,8 +99,6 @@ export class Engine {
   readonly recovered: RecoveredOperation[] = [];
   /** Ends that could not be recorded yet; the next observation records them. By invocation. */
   readonly pendingEnds: Map<number, EndedCall> = new Map();
-  /** Aborted when the engine closes: background work stops. */
-  readonly closing: AbortController = new AbortController();
   /** Where the tree's index stands; null before the first observation. */
   position: Position | null = null;
   /** The frozen rules that the tree has, by their id in the timeline. */
@@ -117,6 +115,7 @@ export class Engine {
   scansBegun = 0;
   /** The newest look that other begins and ends of calls may share. */
   newestLook: RecordedLook | null = null;
+  #closing: AbortController | null = null;
   /** This process, as its calls' owner: asked for by few looks. */
   #owner: CallOwner | null = null;
   /** Date.now() of the last look, for calls in other roots that contain this one or lie in it. */
@@ -134,6 +133,12 @@ export class Engine {
     this.settings = parts.settings;
     this.options = parts.options;
     this.events = parts.events;
+  }
+
+  /** Aborted when the engine closes: background work stops. */
+  get closing(): AbortController {
+    this.#closing ??= new AbortController();
+    return this.#closing;
   }
 
   get owner(): CallOwner {

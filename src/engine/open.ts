@@ -51,7 +51,7 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
   try {
     const layout = await layoutFor(request);
     const { networkFileSystem } = layout;
-    const identity = identityOf(layout.root);
+    const identity = request.begun?.identity ?? identityOf(layout.root);
     if (identity === null) throw new UnavailableError('root-missing', `the root does not exist: ${layout.root}`);
     const { backend, why } = await openBackend(request.backend);
     undo.unshift(() => backend.close());

@@ -34,7 +34,7 @@ export async function headerUserVersion(file: string): Promise<number | null> {
 function walUserVersion(wal: Buffer): number {
   if (wal.length < WAL_HEADER_BYTES) return 0;
   const pageSize = wal.readUInt32BE(8) || 65_536;
-  const salt = wal.subarray(16, 24);
+  const salt = [wal.readUInt32BE(16), wal.readUInt32BE(20)];
   let committed = 0;
   let pending = 0;
   for (
@@ -43,7 +43,7 @@ function walUserVersion(wal: Buffer): number {
     at += FRAME_HEADER_BYTES + pageSize
   ) {
     // Another salt: left over from before the log was started anew.
-    if (!wal.subarray(at + 8, at + 16).equals(salt)) break;
+    if (wal.readUInt32BE(at + 8) !== salt[0] || wal.readUInt32BE(at + 12) !== salt[1]) break;
     if (wal.readUInt32BE(at) === 1)
       pending = Math.max(pending, wal.readUInt32BE(at + FRAME_HEADER_BYTES + USER_VERSION_AT));
     if (wal.readUInt32BE(at + 4) !== 0) committed = Math.max(committed, pending);

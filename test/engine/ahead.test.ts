@@ -2,11 +2,12 @@
  * What begins before the timeline is open is used where it is what the timeline says, and given up where it is not: the answer is
  * the same.
  */
-import { copyFileSync, readdirSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import type { BackendKind } from '../../src/backend/backend.ts';
-import { guessStore } from '../../src/engine/ahead.ts';
+import { openBackend } from '../../src/backend/open.ts';
+import { type BegunAhead, beginAhead, guessStore } from '../../src/engine/ahead.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { observe } from '../../src/engine/observe.ts';
 import { openEngine } from '../../src/engine/open.ts';
@@ -29,13 +30,15 @@ class Stage implements AsyncDisposable {
   async open({
     lookAhead = false,
     maxFileBytes,
+    begun,
   }: {
     lookAhead?: boolean;
     maxFileBytes?: number;
+    begun?: BegunAhead;
   } = {}): Promise<Engine> {
     const engine = await openEngine({
       ...{ root: this.space.root, dataDir: this.space.dataDir, backend: this.#backend, maxEntries: 1000, lookAhead },
-      ...{ include: undefined, exclude: undefined, maxFileBytes, maxFileEvents: 100 },
+      ...{ include: undefined, exclude: undefined, maxFileBytes, maxFileEvents: 100, begun },
       options: {
         ...{
           durability: 'fast',
@@ -153,4 +156,41 @@ describeBackends('a look ahead', (backend) => {
     expect((await engine.timeline.verify()).problems).toEqual([]);
     rmSync(layout.indexFile);
   });
+
+  test('goes without an index that is cut off behind its header', async () => {
+    await using stage = new Stage(backend);
+    await stage.captured();
+    stage.space.sh('echo 2 >a; rm b');
+    const { layout } = await stage.open();
+    truncateSync(layout.indexFile, 100);
+    const engine = await stage.open({ lookAhead: true });
+    expect(engine.ahead).toBeNull();
+    expect(await look(engine)).toEqual({ a: 'modified', b: 'deleted' });
+    expect((await engine.timeline.verify()).problems).toEqual([]);
+  });
+
+  test('a fault of a part that is opened later is told all the same', async () => {
+    await using stage = new Stage(backend);
+    await stage.captured();
+    const { layout } = await stage.open();
+    writeFileSync(join(layout.dataDir, 'open-calls.db'), 'no database, and long enough to have a header'.repeat(40));
+    await expect(stage.open({ lookAhead: true })).rejects.toMatchObject({ code: 'ERR_STORE_CORRUPT' });
+  });
+
+  test.runIf(backend === 'native')(
+    'another folder that comes to the path of the root since then is found out',
+    async () => {
+      await using stage = new Stage(backend);
+      await stage.captured();
+      const known = await stage.open();
+      const { backend: opened } = await openBackend(backend);
+      const begun = (await beginAhead(opened, known.layout, { maxEntries: 1000 })) as BegunAhead;
+      expect((await (await begun.loading).ahead?.scan)?.files).toBe(2);
+      renameSync(stage.space.root, `${stage.space.root}-away`);
+      mkdirSync(stage.space.root);
+      const engine = await stage.open({ begun });
+      await expect(look(engine)).rejects.toMatchObject({ answer: { reason: 'root-changed' } });
+      rmSync(`${stage.space.root}-away`, { recursive: true });
+    },
+  );
 });

@@ -5,7 +5,8 @@
  * V8 runs what the cache holds, so it lies in the user's state folder, never in a data directory that a command line names
  * (that may come with a project), and counts only where it is the user's own file that nobody else may write. It is named by
  * the hash of both files and by Node's version; V8 refuses one of other flags or another processor. Without it, or where it
- * can't be written, all works the same.
+ * can't be written, all works the same. V8 compiles a function when it is first called, so what is written behind an event is
+ * what ran until then: the first begin of a call and the first end write it, and its last byte says which of them did.
  */
 import {
   closeSync,
@@ -13,14 +14,14 @@ import {
   fstatSync,
   mkdirSync,
   openSync,
-  readFileSync,
   readSync,
   renameSync,
   rmSync,
+  type Stats,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import * as vm from 'node:vm';
+import { Script } from 'node:vm';
 import { defaultDataDir } from '../../data-dir.ts';
 import type { beginEarly } from './early.ts';
 import type { start } from './start.ts';
@@ -30,8 +31,10 @@ declare const CODE_HASH: string;
 
 const { O_RDONLY, O_NOFOLLOW = 0 } = constants;
 const EARLY = 'hook-early.cjs';
+/** Events that come often; others run much that these don't, which each would read for nothing. */
+const KINDS: Readonly<Record<string, number>> = { begin: 1, end: 2 };
 
-/** What Node gives to a CommonJS module. */
+/** What Node gives to a CommonJS module; the files are written as functions of it. */
 type Body = (given: {
   exports: object;
   require: (id: string) => unknown;
@@ -42,8 +45,8 @@ type Body = (given: {
 
 interface Loaded<T> {
   readonly exports: T;
-  /** Writes the cache, where it did not run from one. */
-  readonly keep: () => void;
+  /** Writes the cache, where it lacks what an event of that kind runs. */
+  readonly keep: (kind: string | null) => void;
 }
 
 const folder = join(defaultDataDir(), 'hook-cache');
@@ -52,17 +55,23 @@ function cacheOf(name: string): string {
   return join(folder, `${name}-${CODE_HASH}-${process.version}-${process.arch}.bin`);
 }
 
+/** @param trusted what the file must be; undefined: it is read as it is, by any name */
+function readWhole(file: string, trusted?: (found: Stats) => boolean): Buffer | undefined {
+  const fd = openSync(file, trusted === undefined ? O_RDONLY : O_RDONLY | O_NOFOLLOW);
+  try {
+    const found = fstatSync(fd);
+    if (trusted?.(found) === false) return undefined;
+    const bytes = Buffer.allocUnsafeSlow(found.size);
+    return readSync(fd, bytes, 0, found.size, 0) === found.size ? bytes : undefined;
+  } finally {
+    closeSync(fd);
+  }
+}
+
 function readCache(file: string): Buffer | undefined {
   try {
-    const fd = openSync(file, O_RDONLY | O_NOFOLLOW);
-    try {
-      const { uid, mode, size } = fstatSync(fd);
-      if (process.getuid !== undefined && (uid !== process.getuid() || (mode & 0o022) !== 0)) return undefined;
-      const bytes = Buffer.allocUnsafeSlow(size);
-      return readSync(fd, bytes, 0, size, 0) === size ? bytes : undefined;
-    } finally {
-      closeSync(fd);
-    }
+    const user = process.getuid?.();
+    return readWhole(file, ({ uid, mode }) => user === undefined || (uid === user && (mode & 0o022) === 0));
   } catch {
     return undefined;
   }
@@ -80,17 +89,25 @@ function writeCache(file: string, bytes: Buffer): void {
   }
 }
 
-/** Both files hold ASCII alone, so that a byte is a character. */
+/** Each file is one function, and ASCII alone, so that a byte is a character. */
 function load<T>(name: string, ask: (id: string) => unknown): Loaded<T> {
   const filename = join(__dirname, name);
-  const code = `(function ({ exports, require, module, __filename, __dirname }) {${readFileSync(filename, 'latin1')}\n})`;
-  const cachedData = readCache(cacheOf(name));
-  const script = new vm.Script(code, { filename, ...(cachedData === undefined ? {} : { cachedData }) });
+  const code = readWhole(filename)?.toString('latin1') ?? '';
+  const known = readCache(cacheOf(name));
+  const cachedData = known?.subarray(0, -1);
+  const script = new Script(code, {
+    filename,
+    ...(cachedData === undefined ? {} : { cachedData }),
+  });
   const module = { exports: {} as T };
   const run = script.runInThisContext() as Body;
   run({ exports: module.exports as object, require: ask, module, __filename: filename, __dirname });
-  const cached = cachedData !== undefined && script.cachedDataRejected !== true;
-  return { exports: module.exports, keep: () => cached || writeCache(cacheOf(name), script.createCachedData()) };
+  const covered = script.cachedDataRejected === false ? (known?.at(-1) ?? 0) : 0;
+  const keep = (kind: string | null): void => {
+    const covers = covered | ((kind !== null && KINDS[kind]) || 0);
+    if (covers !== covered) writeCache(cacheOf(name), Buffer.concat([script.createCachedData(), Buffer.of(covers)]));
+  };
+  return { exports: module.exports, keep };
 }
 
 const nodes = (id: string): unknown => require(id);
@@ -102,8 +119,7 @@ async function main(args: readonly string[]): Promise<void> {
   const body = load<{ start: typeof start }>('hook-body.cjs', ask);
   const started = body.exports.start(args, begun, () => import('./main.ts'));
   process.on('exit', () => {
-    // V8 compiles a function when it is first called: the begin of a call has most of what hooks run.
-    if (started.kind === 'begin') for (const { keep } of [early, body]) keep();
+    for (const { keep } of [early, body]) keep(started.kind);
   });
 }
 

@@ -267,22 +267,31 @@ test.skipIf(ANY !== 'native')(
     hooks.send(script.prompt(P1, 'x'), env);
     expect(existsSync(folder), 'not by a prompt: it runs too little of what a call needs').toBe(false);
     hooks.send(script.pre('Bash', 'toolu_1', { command: 'x' }), env);
-    const [name = '', ...more] = readdirSync(folder);
-    expect(more).toEqual([]);
-    const file = join(folder, name);
-    expect([statSync(folder).mode & 0o777, statSync(file).mode & 0o777]).toEqual([0o700, 0o600]);
+    const names = readdirSync(folder).sort();
+    expect(names.map((name) => name.replace(/-[0-9a-f]{16}-v.*/, ''))).toEqual(['hook-body.cjs', 'hook-early.cjs']);
+    const files = names.map((name) => join(folder, name));
+    expect([folder, ...files].map((path) => statSync(path).mode & 0o777)).toEqual([0o700, 0o600, 0o600]);
 
-    const first = statSync(file).ino;
+    const inodes = () => files.map((file) => statSync(file).ino);
+    const begun = inodes();
     expect(hooks.send(script.post('Bash', 'toolu_1', { command: 'x' }), env)).toEqual(UNHEARD);
+    const ended = inodes();
+    expect(ended, 'with what the end of a call runs').not.toEqual(begun);
     hooks.send(script.pre('Bash', 'toolu_2', { command: 'x' }), env);
-    expect(statSync(file).ino, 'taken as it is').toBe(first);
+    hooks.send(script.post('Bash', 'toolu_2', { command: 'x' }), env);
+    expect(inodes(), 'taken as they are').toEqual(ended);
 
-    chmodSync(file, 0o666);
-    hooks.send(script.pre('Bash', 'toolu_3', { command: 'x' }), env);
-    expect(statSync(file).ino, 'made anew').not.toBe(first);
-    writeFileSync(file, 'not a cache');
-    expect(hooks.send(script.pre('Bash', 'toolu_4', { command: 'x' }), env)).toEqual(UNHEARD);
-    expect(readFileSync(file).length).toBeGreaterThan(1000);
+    for (const [at, file] of files.entries()) {
+      chmodSync(file, 0o666);
+      hooks.send(script.pre('Bash', `toolu_3${at}`, { command: 'x' }), env);
+      expect(statSync(file).ino, 'made anew').not.toBe(ended[at]);
+      writeFileSync(file, 'not a cache');
+      expect(hooks.send(script.pre('Bash', `toolu_4${at}`, { command: 'x' }), env)).toEqual(UNHEARD);
+      expect(readFileSync(file).length).toBeGreaterThan(1000);
+      writeFileSync(file, '');
+      expect(hooks.send(script.pre('Bash', `toolu_5${at}`, { command: 'x' }), env)).toEqual(UNHEARD);
+      expect(readFileSync(file).length).toBeGreaterThan(1000);
+    }
     expect(hooks.problems()).toEqual([]);
   },
 );

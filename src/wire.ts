@@ -27,7 +27,8 @@ export const SEGMENT_MAGIC = 'TBKSEG1\n';
 
 const TWO_32 = 2 ** 32;
 
-const KIND = { absent: 0, file: 1, symlink: 2, dir: 3, special: 4, uncovered: 5 } as const;
+/** First byte of an encoded version. */
+export const KIND = { absent: 0, file: 1, symlink: 2, dir: 3, special: 4, uncovered: 5 } as const;
 
 export class Writer {
   #buffer = Buffer.allocUnsafe(256);

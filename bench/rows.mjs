@@ -246,7 +246,7 @@ async function growth(stage, dataDir, { times, work }) {
 export async function storeSizes(stage) {
   const { workspace, session, dataDir } = await stage.open();
   const options = ['--out', join(stage.scratch, 'appended')];
-  const frames = (files) => (stage.floors === null ? null : stage.floors.run('changed', { files, options }).bytes);
+  const frames = (files) => stage.floors.run('changed', { files, options }).bytes;
   try {
     hideGit(stage);
     await capture(stage, session)().finally(() => showGit(stage));
@@ -254,12 +254,13 @@ export async function storeSizes(stage) {
     const first = bytesBelow(dataDir);
     await growth(stage, dataDir, { times: 1, work: (again) => capture(stage, again)() });
     const nothing = await growth(stage, dataDir, { times: CAPTURES, work: (again) => capture(stage, again)() });
-    let edited = [];
+    let changedFloorBytes = stage.floors === null ? null : 0;
     const changed = await growth(stage, dataDir, {
       times: CHANGED_CAPTURES,
       work: async (again) => {
-        edited = await stage.edit(100);
+        const edited = await stage.edit(100);
         await capture(stage, again)();
+        if (changedFloorBytes !== null) changedFloorBytes += frames(edited) / CHANGED_CAPTURES;
       },
     });
     return {
@@ -269,7 +270,7 @@ export async function storeSizes(stage) {
       runningBytes: nothing.running,
       captures: CAPTURES,
       changedBytes: changed.bytes,
-      changedFloorBytes: frames(edited),
+      changedFloorBytes,
     };
   } finally {
     await workspace.close();

@@ -23,7 +23,7 @@ function filesBelow(folder) {
 }
 
 /** Made from many sources, by bundle-hook.mjs. */
-const BUNDLED = [join('cli', 'hook.cjs'), join('cli', 'hook-body.cjs')];
+const BUNDLED = ['hook.cjs', 'hook-early.cjs', 'hook-body.cjs'].map((name) => join('cli', name));
 
 /** Removes what an older source left in dist, so that no test runs a file that is gone. */
 function pruneDist() {

@@ -84,6 +84,8 @@ export class SessionHandle implements Session {
   readonly #use: () => Engine;
   /** Calls whose begin was not available: their end answers the same. */
   readonly #failedBegins = new Map<string, Unavailable>();
+  /** As the timeline had it last. */
+  #recorded: SessionRecord | null = null;
 
   constructor(use: () => Engine, key: SessionKey) {
     this.#use = use;
@@ -116,11 +118,22 @@ export class SessionHandle implements Session {
   async #record<T extends object>(
     work: (engine: Engine, session: SessionRecord, askedAt: number) => Promise<T>,
   ): Promise<Result<T>> {
-    const result = await this.#run(async (engine, askedAt) =>
-      work(engine, await engine.timeline.ensureSession(this.#key), askedAt),
-    );
+    const result = await this.#run((engine, at) => this.#onRecord(engine, (session) => work(engine, session, at)));
     if (!result.available) this.#failed(result);
     return result;
+  }
+
+  /** With the session as it was last known: one that was dropped since records nothing under its old number, and is made anew. */
+  async #onRecord<T>(engine: Engine, work: (session: SessionRecord) => Promise<T>): Promise<T> {
+    const known = this.#recorded;
+    try {
+      if (known !== null) return await work(known);
+    } catch (error) {
+      const now = await engine.timeline.findSession(this.#key).catch(() => known);
+      if (now?.id === known?.id) throw error;
+    }
+    this.#recorded = await engine.timeline.ensureSession(this.#key);
+    return work(this.#recorded);
   }
 
   #failed(unavailable: Unavailable): void {

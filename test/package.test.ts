@@ -38,7 +38,8 @@ test('the package holds the command, its hook files, the adapters and the docs t
   const paths = files.map(({ path }) => path);
   expect(paths).toEqual(
     expect.arrayContaining([
-      ...['dist/index.js', 'dist/index.d.ts', 'dist/cli/main.js', 'dist/cli/hook.cjs', 'dist/cli/hook-body.cjs'],
+      ...['dist/index.js', 'dist/index.d.ts', 'dist/cli/main.js', 'dist/cli/hook.cjs'],
+      ...['dist/cli/hook-early.cjs', 'dist/cli/hook-body.cjs'],
       ...['acp', 'ai-sdk', 'claude-code', 'harn', 'kit', 'mcp', 'opencode', 'tanstack', 'testkit'].flatMap((name) => [
         `dist/adapters/${name}.js`,
         `dist/adapters/${name}.d.ts`,

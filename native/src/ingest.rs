@@ -6,6 +6,7 @@
 //! A large file is read, hashed and stored piece by piece; of one that moved meanwhile, chunks may stay in the store
 //! until gc. Cancelled or failed as a whole, the set is as before. At a first capture `borrow` takes out what git proves clean.
 
+use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -36,6 +37,8 @@ pub struct Request {
     pub deadline: Option<SystemTime>,
     pub first: Vec<RelPath>,
     pub hash_only: bool,
+    /// Contents that are stored: a file that has one is only hashed.
+    pub stored: HashSet<Hash>,
     /// Of a first capture: git's objects may stand for files.
     pub borrow: Option<borrow::Sources>,
 }

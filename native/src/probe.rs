@@ -32,6 +32,8 @@ pub struct Abilities {
     pub exchange: bool,
     pub no_replace: bool,
     pub lease: bool,
+    /// A lease is refused for those too who have the file mapped and no more open.
+    pub lease_sees_maps: bool,
     pub reflink: bool,
     pub case_folding: bool,
     pub exec_bit: bool,
@@ -81,6 +83,7 @@ pub fn probe(root: &Root, scratch: Option<&Path>) -> Result<Abilities> {
         exchange: false,
         no_replace: false,
         lease: false,
+        lease_sees_maps: false,
         reflink: false,
         case_folding: folds_in(root.fd()),
         exec_bit: false,
@@ -145,10 +148,19 @@ fn try_named(found: &mut Abilities, dir: BorrowedFd<'_>, names: &Names) {
         open.lease();
         open.writer() == Writer::None
     });
+    found.lease_sees_maps = sees_maps(dir, names).unwrap_or(false);
     found.exchange = exchanges(dir, names).unwrap_or(false);
     let refused = leaf::rename_new(dir, &names.a, dir, &names.b) == Err(rustix::io::Errno::EXIST);
     let moved = leaf::unlink(dir, &names.b).is_ok() && leaf::rename_new(dir, &names.a, dir, &names.b).is_ok();
     found.no_replace = refused && moved;
+}
+
+/// On the first name, which holds bytes by now.
+fn sees_maps(dir: BorrowedFd<'_>, names: &Names) -> Sys<bool> {
+    let (reader, _) = leaf::open_file(dir, &names.a)?;
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let writable = sys::openat(dir, &names.a, flags, Mode::empty())?;
+    Ok(sys::lease_sees_maps(writable, reader.as_fd()))
 }
 
 /// True where the two names have each other's inodes afterwards: an answer of success alone is no proof.
@@ -269,6 +281,13 @@ mod tests {
         assert_eq!(stamp(before), then, "the root's names did not change");
         assert_eq!(std::fs::read_dir(kit.base.join("scratch")).unwrap().count(), 0);
         assert!(found.named && found.symlinks && found.exec_bit && !found.case_folding);
+    }
+
+    #[test]
+    fn a_lease_in_memory_is_refused_for_one_that_has_the_file_mapped_only() {
+        let kit = Kit::in_memory();
+        let found = kit.hands.abilities().unwrap();
+        assert!(found.lease && found.lease_sees_maps, "{found:?}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use napi::bindgen_prelude::{Buffer, FnArgs, Function, Object, ToNapiValue};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
-use napi::{Env, JsValue, Status, sys};
+use napi::{Env, JsDeferred, JsValue, Status, sys};
 use napi_derive::napi;
 
 use crate::error::{Code, EngineError, Result};
@@ -166,6 +166,12 @@ impl Queue {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
+    /// Work whose outcomes go by an [`Answer`].
+    pub fn run(&self, body: impl FnOnce() + Send + 'static) -> Result<()> {
+        self.submit(Box::new(body))
+            .map_err(|_| EngineError::closed(self.what))
+    }
+
     fn submit(&self, body: Body) -> std::result::Result<(), Body> {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         match sender.as_ref() {
@@ -254,18 +260,35 @@ where
     T: ToNapiValue + Send + 'static,
     F: FnOnce() -> Result<T> + Send + 'static,
 {
-    type Resolver<T> = Box<dyn FnOnce(Env) -> napi::Result<Outcome<T>> + Send>;
-    let (deferred, promise) = env.create_deferred::<Outcome<T>, Resolver<T>>()?;
-    let kept = deferred.clone();
-    let run: Body = Box::new(move || {
-        let outcome = guarded(body);
-        deferred.resolve(Box::new(move |_| Ok(Outcome(outcome))));
-    });
+    let (answer, promise) = Answer::promised(env)?;
+    let kept = answer.clone();
+    let run: Body = Box::new(move || answer.give(guarded(body)));
     if submit(run).is_err() {
-        let outcome = Err(EngineError::closed(what));
-        kept.resolve(Box::new(move |_| Ok(Outcome(outcome))));
+        kept.give(Err(EngineError::closed(what)));
     }
     Ok(promise)
+}
+
+type Resolver<T> = Box<dyn FnOnce(Env) -> napi::Result<Outcome<T>> + Send>;
+
+/// Settles a promise of ours, from any thread. Whoever holds it owes it one outcome.
+pub struct Answer<T: ToNapiValue + Send + 'static>(JsDeferred<Outcome<T>, Resolver<T>>);
+
+impl<T: ToNapiValue + Send + 'static> Clone for Answer<T> {
+    fn clone(&self) -> Self {
+        Answer(self.0.clone())
+    }
+}
+
+impl<T: ToNapiValue + Send + 'static> Answer<T> {
+    pub fn promised(env: &Env) -> napi::Result<(Self, Object<'_>)> {
+        let (deferred, promise) = env.create_deferred::<Outcome<T>, Resolver<T>>()?;
+        Ok((Answer(deferred), promise))
+    }
+
+    pub fn give(self, outcome: Result<T>) {
+        self.0.resolve(Box::new(move |_| Ok(Outcome(outcome))));
+    }
 }
 
 /// Ends the process at once: no exit handlers, no destructors, other threads stop where they are. For a process that has

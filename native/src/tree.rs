@@ -280,39 +280,42 @@ impl Tree {
     /// Stores the manifest of the tree with the set taken in.
     pub fn manifest(&self, set: u32) -> Result<(Hash, u64)> {
         let versions = self.set_of(set)?.versions(&self.index);
-        let encoded = encode_versions(versions.iter().map(|(path, version)| (path.as_slice(), version)));
+        let encoded = encode_versions(versions.iter().map(|(path, version)| (path.as_ref(), version)));
         Ok((self.store.put(&encoded)?.hash, versions.len() as u64))
     }
 
     /// Moves the index forward by a set, and its file with it.
     pub fn commit(&mut self, set: u32, at: Position) -> Result<()> {
         self.set_of(set)?;
-        let Some((_, set)) = self.set.take() else {
+        let Some((_, mut set)) = self.set.take() else {
             return Err(no_set(set));
         };
-        let steps = set.steps();
-        self.index.apply(steps.iter().cloned());
-        if let Some(watch) = self.watch.on() {
-            watch.committed(
-                &self.index,
-                &steps,
-                watch::unsettled(&set.problems, set.suspects()),
-            );
-        }
         self.index.at = Some(at);
         self.index.scanned_at_ns = if set.whole {
             set.clock.now_ns
         } else {
             set.clock.now_ns.max(self.index.scanned_at_ns)
         };
-        if let Some(rules) = set.rules {
+        if let Some(rules) = set.rules.take() {
             self.frozen = Some(rules);
             self.rules_unsaved = true;
         }
-        if let Some(keys) = set.git_keys {
+        if let Some(keys) = set.git_keys.take() {
             self.git_keys = keys;
         }
-        self.unsaved.extend(steps);
+        let unsettled = self
+            .watch
+            .on()
+            .map(|_| watch::unsettled(&set.problems, set.suspects()));
+        let steps = set.into_steps();
+        self.index.apply(&steps);
+        if let (Some(watch), Some(unsettled)) = (self.watch.on(), unsettled) {
+            watch.committed(&self.index, &steps, unsettled);
+        }
+        // A file that is written anew takes the index as it is.
+        if !self.rules_unsaved && self.file.takes_steps() {
+            self.unsaved.extend(steps);
+        }
         let bytes = self.frozen.as_ref().map_or(&[][..], |frozen| &frozen.bytes);
         let rules = if self.rules_unsaved {
             RulesToWrite::Changed(bytes)

@@ -80,10 +80,23 @@ export interface Addon {
   version(): string;
   /** Ends the process where it stands. Missing in an addon that was built before it was there. */
   endProcess?(code: number): never;
+  /** Whether a read of standard input would answer at once. Missing as `endProcess`. */
+  inputWaits?(): boolean;
   readonly CancelToken: new () => CancelToken;
   openSegments(dir: Buffer, seed: bigint): Answer<AddonSegments>;
   openTree(segments: AddonSegments, options: Buffer): Answer<AddonTree>;
   openHands(segments: AddonSegments, options: Buffer): Answer<AddonHands>;
+  /** Missing as `endProcess`. */
+  openAhead?(
+    dir: Buffer,
+    seed: bigint,
+    options: Buffer,
+  ): {
+    segments: AddonSegments;
+    tree: AddonTree;
+    loaded: Answer<{ at?: Buffer | null; rules?: Buffer | null }>;
+    scan: Answer<Buffer>;
+  };
   openDatabase(file: Buffer, busyTimeoutMs: number): Answer<AddonDatabase>;
 }
 

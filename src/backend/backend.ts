@@ -38,6 +38,12 @@ export interface Backend {
   openSegments(options: SegmentsOptions): Promise<Segments>;
   /** `segments` must come from the same backend; it stays open for as long as the tree. */
   openTree(options: TreeOptions): Promise<Tree>;
+  /**
+   * Segments and a tree of a store that exists, there at once, with a first look that has begun. Most looks find nothing
+   * changed, so segments are read by the first use of a blob, and faults of them told there. Null where this backend has no
+   * such way. Changes nothing on disk.
+   */
+  openAhead?(options: AheadOptions): OpenedAhead | null;
   /** Opens or makes a SQLite file. One driver, one connection. Its work runs off the JS thread. */
   openDatabase(options: DatabaseOptions): Promise<SqlDriver>;
   /** Ends threads and workers. Handles must be closed first. */
@@ -93,6 +99,19 @@ export interface TreeOptions {
   readonly scratchDir: string;
   /** Test seam: `component` forces the second path resolver of `apply`. */
   readonly resolver?: 'auto' | 'component';
+}
+
+export interface AheadOptions extends Omit<TreeOptions, 'segments'> {
+  readonly segments: SegmentsOptions;
+}
+
+export interface OpenedAhead {
+  readonly segments: Segments;
+  readonly tree: Tree;
+  /** What `load`, and then `rules`, would answer; rejects where the tree can't be opened. */
+  readonly loaded: Promise<{ readonly at: Position | null; readonly rules: Uint8Array | null }>;
+  /** Of the tree as it stands; `ERR_CANCELLED` where there is no index. */
+  readonly scan: Promise<ScanResult>;
 }
 
 /** Where an index stands. */
@@ -164,6 +183,11 @@ export interface IngestOptions extends WorkOptions {
   readonly first?: readonly RelPath[];
   /** Hash only, store nothing (verify, and a look that is not kept). */
   readonly hashOnly?: boolean;
+  /**
+   * Contents that were read from the store a moment ago, to write these files: a file that has one is hashed, and the
+   * store isn't asked whether it holds those bytes. Anything else is stored as ever.
+   */
+  readonly stored?: ReadonlySet<Hash>;
   /**
    * At a first capture: files that this repository's index proves clean need not be read. Their `content` is a borrowed
    * name then: the store reads it like any other, but it is not the hash of the bytes. No change ever has one; versions
@@ -318,7 +342,7 @@ export interface RecoverOutcome {
 // ---- SQL -------------------------------------------------------------------------------------------------------
 
 export type SqlValue = null | number | bigint | string | Uint8Array;
-/** Columns in the order of the query. Integers are numbers where safe, else bigints. */
+/** Columns in the order of the query. Integers are numbers where safe, else bigints; bytes may be a view of the whole answer: copy what is kept. */
 export type SqlRow = readonly SqlValue[];
 
 export interface SqlStatement {

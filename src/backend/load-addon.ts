@@ -7,7 +7,7 @@ import { TakebackError } from '../errors.ts';
 import type { Addon } from './addon.ts';
 
 /** Number of docs/addon.md that this package speaks; `native/src/binding/mod.rs` has the addon's. */
-const CONTRACT = 4;
+const CONTRACT = 5;
 const GENERATED_LOADER = '../../native/index.cjs';
 
 export type LoadedAddon = { readonly addon: Addon } | { readonly missing: Error };

@@ -29,7 +29,7 @@ export class NativeSegments implements Segments {
   /** The addon's handle, for the trees that store in it. */
   readonly handle: AddonSegments;
 
-  private constructor(addon: Addon, handle: AddonSegments) {
+  constructor(addon: Addon, handle: AddonSegments) {
     this.#addon = addon;
     this.handle = handle;
   }

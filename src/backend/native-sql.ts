@@ -22,10 +22,12 @@ function writeReal(writer: Writer, value: number): void {
 
 function writeValue(writer: Writer, value: SqlValue): void {
   if (value === null) writer.u8(TYPE.null);
-  else if (typeof value === 'string') writer.u8(TYPE.text).bytes(Buffer.from(value));
+  else if (typeof value === 'string') writer.u8(TYPE.text).text(value);
   else if (typeof value === 'number') {
-    if (Number.isSafeInteger(value)) writer.u8(TYPE.integer).i64(BigInt(value));
-    else writeReal(writer, value);
+    if (!Number.isSafeInteger(value)) writeReal(writer, value);
+    // Alike in their bits; a BigInt of each costs more than the rest of it.
+    else if (value >= 0) writer.u8(TYPE.integer).u64(value);
+    else writer.u8(TYPE.integer).i64(BigInt(value));
   } else if (typeof value === 'bigint' && value >= MIN_INTEGER && value <= MAX_INTEGER) {
     writer.u8(TYPE.integer).i64(value);
   } else if (value instanceof Uint8Array) writer.u8(TYPE.blob).bytes(value);
@@ -42,18 +44,14 @@ function readValue(reader: Reader): SqlValue {
   switch (type) {
     case TYPE.null:
       return null;
-    case TYPE.integer: {
-      const integer = reader.i64();
-      const number = Number(integer);
-      return Number.isSafeInteger(number) ? number : integer;
-    }
+    case TYPE.integer:
+      return reader.integer();
     case TYPE.real:
       return reader.raw(8).readDoubleLE();
     case TYPE.text:
-      return reader.bytes().toString();
+      return reader.text();
     case TYPE.blob:
-      // A copy: a view would keep the whole answer in memory for as long as one value lives.
-      return new Uint8Array(reader.bytes());
+      return reader.bytes();
     default:
       throw new TakebackError('ERR_INTERNAL', `the addon answered a value of type ${type}`);
   }

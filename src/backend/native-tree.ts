@@ -39,12 +39,13 @@ import * as wire from './native-wire.ts';
 export class NativeTree implements Tree {
   readonly #addon: Addon;
   readonly #tree: AddonTree;
-  readonly #hands: AddonHands;
+  readonly #openHands: () => Promise<AddonHands>;
+  #opened: Promise<AddonHands> | null = null;
 
-  private constructor(addon: Addon, tree: AddonTree, hands: AddonHands) {
+  private constructor(addon: Addon, tree: AddonTree, openHands: () => Promise<AddonHands>) {
     this.#addon = addon;
     this.#tree = tree;
-    this.#hands = hands;
+    this.#openHands = openHands;
   }
 
   static async open(addon: Addon, options: TreeOptions): Promise<NativeTree> {
@@ -56,10 +57,26 @@ export class NativeTree implements Tree {
       settle(addon.openTree(options.segments.handle, packed)),
       settle(addon.openHands(options.segments.handle, packed)),
     ]);
-    if (tree.status === 'fulfilled' && hands.status === 'fulfilled')
-      return new NativeTree(addon, tree.value, hands.value);
+    if (tree.status === 'fulfilled' && hands.status === 'fulfilled') {
+      const opened = new NativeTree(addon, tree.value, async () => hands.value);
+      await opened.#hands();
+      return opened;
+    }
     for (const opened of [tree, hands]) if (opened.status === 'fulfilled') await opened.value.close();
     throw [tree, hands].find((opened) => opened.status === 'rejected')?.reason;
+  }
+
+  /** Of a tree handle that is there: the hands, which few looks need, are opened by the first who does. */
+  static ahead(
+    addon: Addon,
+    { segments, packed, tree }: { segments: NativeSegments; packed: Buffer; tree: AddonTree },
+  ): NativeTree {
+    return new NativeTree(addon, tree, () => settle(addon.openHands(segments.handle, packed)));
+  }
+
+  #hands(): Promise<AddonHands> {
+    this.#opened ??= this.#openHands();
+    return this.#opened;
   }
 
   #work<T>(
@@ -151,35 +168,36 @@ export class NativeTree implements Tree {
     const packed = encodePaths(paths);
     // An include pattern lifts the ban on reading secrets; only the tree's rules can tell.
     const included = paths.some(wire.looksSecret) ? await settle(this.#tree.included(packed)) : Buffer.alloc(0);
+    const hands = await this.#hands();
     return wire.decodePeeks(
-      await this.#work(options, (token, progress) => this.#hands.peek(packed, included, token, progress)),
+      await this.#work(options, (token, progress) => hands.peek(packed, included, token, progress)),
     );
   }
 
   async apply(request: ApplyRequest, options?: WorkOptions): Promise<ApplyOutcome[]> {
     const packed = wire.encodeApply(request);
-    return wire.decodeOutcomes(
-      await this.#work(options, (token, progress) => this.#hands.apply(packed, token, progress)),
-    );
+    const hands = await this.#hands();
+    return wire.decodeOutcomes(await this.#work(options, (token, progress) => hands.apply(packed, token, progress)));
   }
 
   async recover(request: RecoverRequest): Promise<RecoverOutcome> {
-    return wire.decodeRecover(await settle(this.#hands.recover(wire.encodeRecover(request))));
+    return wire.decodeRecover(await settle((await this.#hands()).recover(wire.encodeRecover(request))));
   }
 
   async finish(journal: string): Promise<void> {
-    await settle(this.#hands.finish(encodeName(journal)));
+    await settle((await this.#hands()).finish(encodeName(journal)));
   }
 
   async abilities(): Promise<Abilities> {
-    return wire.decodeAbilities(await settle(this.#hands.abilities()));
+    return wire.decodeAbilities(await settle((await this.#hands()).abilities()));
   }
 
   async emptyTrash(trashDir: string): Promise<Awaited<ReturnType<Tree['emptyTrash']>>> {
-    return wire.decodeTrash(await settle(this.#hands.emptyTrash(encodeName(trashDir))));
+    return wire.decodeTrash(await settle((await this.#hands()).emptyTrash(encodeName(trashDir))));
   }
 
   async close(): Promise<void> {
-    await Promise.all([settleClose(this.#tree), settleClose(this.#hands)]);
+    const hands = this.#opened?.then(settleClose, () => undefined);
+    await Promise.all([settleClose(this.#tree), hands]);
   }
 }

@@ -67,7 +67,7 @@ export function decodePosition(bytes: Uint8Array): Position {
   return { seq: Number(reader.u64()), observationId: reader.hash() };
 }
 
-export function encodeTreeOptions(options: TreeOptions): Buffer {
+export function encodeTreeOptions(options: Omit<TreeOptions, 'segments'>): Buffer {
   const writer = new Writer().name(options.root).name(options.indexFile);
   writeId(writer, options.storeId).raw(encodePaths(options.skip));
   writer.u64(options.maxFileBytes).u64(options.maxEntries).name(options.scratchDir);
@@ -100,7 +100,7 @@ function readProblems(reader: Reader): Problem[] {
   return readList(reader, () => ({
     path: asRelPath(reader.name()),
     kind: pick(PROBLEMS, reader.u8(), 'kind of problem'),
-    detail: reader.bytes().toString(),
+    detail: reader.text(),
   }));
 }
 
@@ -116,15 +116,19 @@ export function decodeScan(bytes: Uint8Array): ScanResult {
   };
 }
 
-export function encodeIngestOptions({ deadlineMs, first, hashOnly, borrow }: IngestOptions): Buffer {
-  const flags = (deadlineMs === undefined ? 0 : 1) | (first ? 2 : 0) | (hashOnly ? 4 : 0) | (borrow ? 8 : 0);
-  const writer = new Writer().u8(flags);
+export function encodeIngestOptions({ deadlineMs, first, hashOnly, borrow, stored }: IngestOptions): Buffer {
+  const whole = (deadlineMs === undefined ? 0 : 1) | (first ? 2 : 0) | (hashOnly ? 4 : 0);
+  const writer = new Writer().u8(whole | (borrow ? 8 : 0) | (stored ? 16 : 0));
   if (deadlineMs !== undefined) writer.i64(BigInt(Math.floor(deadlineMs)));
   if (first) writer.raw(encodePaths(first));
   if (borrow) {
     writer.name(borrow.top).name(borrow.gitDir).name(borrow.commonDir);
     writer.u32(borrow.attributes.length);
     for (const file of borrow.attributes) writer.name(file);
+  }
+  if (stored) {
+    writer.u32(stored.size);
+    for (const hash of stored) writer.hash(hash);
   }
   return writer.done();
 }
@@ -188,10 +192,10 @@ export function decodeOutcomes(bytes: Uint8Array): ApplyOutcome[] {
   return readList(new Reader(bytes), (reader) => {
     const path = asRelPath(reader.name());
     const status = pick(STATUSES, reader.u8(), 'status');
-    const reason = optional('reason', reader.bytes().toString());
-    const detail = optional('detail', reader.bytes().toString());
+    const reason = optional('reason', reader.text());
+    const detail = optional('detail', reader.text());
     const found = reader.u8() === 0 ? {} : { found: readVersion(reader) };
-    const note = optional('note', reader.bytes().toString());
+    const note = optional('note', reader.text());
     return { path, status, ...reason, ...detail, ...found, ...note };
   });
 }
@@ -207,7 +211,7 @@ export function decodeRecover(bytes: Uint8Array): RecoverOutcome {
   const paths = readList(reader, () => ({
     path: asRelPath(reader.name()),
     state: pick(STATES, reader.u8(), 'state'),
-    ...optional('detail', reader.bytes().toString()),
+    ...optional('detail', reader.text()),
   }));
   return { operationId, paths };
 }

@@ -3,6 +3,7 @@
  * its token and its notes. Reads the disk and writes nothing there. `operate.ts` executes them.
  */
 import { createHash } from 'node:crypto';
+import type { Peek } from '../backend/backend.ts';
 import { headState, ruleSources } from '../git/context.ts';
 import { attribute } from '../model/attribution.ts';
 import { factsByPath } from '../model/facts.ts';
@@ -21,12 +22,21 @@ import {
 import { irreversibleCalls } from '../model/turns.ts';
 import type { MergeNeed, ModelPlan, RedoInput, RestoreInput, Window } from '../model/types.ts';
 import type { BoundaryRecord, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
-import type { ConflictPolicy, Irreversible, Plan, PlanHunk, RelPath, WorkOptions } from '../types.ts';
+import {
+  ABSENT,
+  type ConflictPolicy,
+  type Irreversible,
+  type Plan,
+  type PlanHunk,
+  type RelPath,
+  type Version,
+  type WorkOptions,
+} from '../types.ts';
 import type { Engine } from './engine.ts';
 import { keepDisk, mergeAll } from './merge.ts';
 import { movedInInodes } from './moved-in.ts';
 import { linkedMoves } from './moves.ts';
-import { peekKnown } from './peek.ts';
+import { isUsable, peekKnown } from './peek.ts';
 import { attributionInput } from './rows.ts';
 
 export interface PlanRequest extends WorkOptions {
@@ -46,6 +56,8 @@ export interface Draft {
   readonly token: string;
   readonly irreversible: readonly Irreversible[];
   readonly notes: readonly string[];
+  /** What the index knew of the paths that were looked at; empty where the caller holds no lock, and will not write. */
+  readonly known: ReadonlyMap<RelPath, Version>;
 }
 
 /** Plans a way back to a boundary. Reads the disk, writes nothing there; what a merge needs and makes is stored. */
@@ -61,20 +73,20 @@ export async function draftRestore(
     engine.timeline.callsBetween(window.afterSeq),
     engine.timeline.lineage(session.id),
   ]);
-  const read = async (): Promise<RestoreInput> => {
+  const { locked = false } = request;
+  const read = async (): Promise<RestoreInput & Seen> => {
     const all = await attributionInput(engine, session.id, { afterSeq: boundary.seq });
     const rows = attribute(all);
     const { paths, onConflict, keepLater, signal } = request;
     const facts = factsByPath(rows, request.window);
-    const peeks = await peekKnown(engine, peekPaths({ rows, facts, paths }), { signal });
-    const disk = new Map(peeks.map((peek) => [peek.path, peek]));
-    const uncoveredInodes = await movedInInodes(engine, { rows, peeks, calls });
+    const seen = await see(engine, peekPaths({ rows, facts, paths }), { signal, locked });
+    const uncoveredInodes = await movedInInodes(engine, { rows, peeks: [...seen.disk.values()], calls });
     const tried = triedBy(all.operations.filter((operation) => operation.session === session.id));
-    return { rows, facts, disk, onConflict, keepLater, paths, uncoveredInodes, tried, ...windowed };
+    return { rows, facts, ...seen, onConflict, keepLater, paths, uncoveredInodes, tried, ...windowed };
   };
   // What git says is read beside the rest.
   const [input, notes] = await Promise.all([
-    withMerges(engine, { read, needs: mergeNeeds, locked: request.locked ?? false }),
+    withMerges(engine, { read, needs: mergeNeeds, locked }),
     gitNotes(engine, boundary),
   ]);
   const { afterSeq, toSeq } = window;
@@ -85,6 +97,29 @@ export async function draftRestore(
     token: tokenOf(plan),
     irreversible: irreversibleCalls(adoptCalls(calls, session.id, lineage), session.id, window),
     notes,
+    known: input.known,
+  };
+}
+
+interface Seen {
+  readonly disk: ReadonlyMap<RelPath, Peek>;
+  readonly known: Draft['known'];
+}
+
+/** What is on disk; under the lock also what the index says, on its own thread meanwhile. */
+async function see(
+  engine: Engine,
+  paths: readonly RelPath[],
+  { signal, locked }: Pick<PlanRequest, 'signal' | 'locked'>,
+): Promise<Seen> {
+  const asked = locked ? paths.filter((path) => isUsable({ path })) : [];
+  const [peeks, versions] = await Promise.all([
+    peekKnown(engine, paths, { signal }),
+    asked.length === 0 ? [] : engine.tree.versions(asked),
+  ]);
+  return {
+    disk: new Map(peeks.map((peek) => [peek.path, peek])),
+    known: new Map(asked.map((path, i) => [path, versions[i] ?? ABSENT])),
   };
 }
 
@@ -98,13 +133,13 @@ export async function draftRedo(
   const taken = await timeline.takenBy(operation.id);
   const rows = await timeline.rows(operation.seq - 1, operation.seq);
   const tried = triedBy(await timeline.operations(operation.session, { afterSeq: operation.seq }));
-  const read = async (): Promise<RedoInput> => {
-    const peeks = await peekKnown(engine, redoPeekPaths(taken), { signal });
-    return { taken, rows, disk: new Map(peeks.map((peek) => [peek.path, peek])), onConflict, tried };
+  const read = async (): Promise<RedoInput & Seen> => {
+    const seen = await see(engine, redoPeekPaths(taken), { signal, locked: true });
+    return { taken, rows, ...seen, onConflict, tried };
   };
-  const redo = planRedo(await withMerges(engine, { read, needs: redoMergeNeeds, locked: true }));
-  const plan = await linkedMoves(engine, redo, rows);
-  return { plan, token: tokenOf(plan), irreversible: [], notes: [] };
+  const input = await withMerges(engine, { read, needs: redoMergeNeeds, locked: true });
+  const plan = await linkedMoves(engine, planRedo(input), rows);
+  return { plan, token: tokenOf(plan), irreversible: [], notes: [], known: input.known };
 }
 
 /** Paths at which operations failed. */

@@ -95,8 +95,6 @@ export class Engine {
   readonly options: EngineOptions;
   readonly events: Events;
   readonly queue: Queue = new Queue();
-  /** This process, as its calls' owner. */
-  readonly owner: CallOwner = currentOwner();
   /** What dead processes had left, ended by this one. */
   readonly recovered: RecoveredOperation[] = [];
   /** Ends that could not be recorded yet; the next observation records them. By invocation. */
@@ -119,6 +117,8 @@ export class Engine {
   scansBegun = 0;
   /** The newest look that other begins and ends of calls may share. */
   newestLook: RecordedLook | null = null;
+  /** This process, as its calls' owner: asked for by few looks. */
+  #owner: CallOwner | null = null;
   /** Date.now() of the last look, for calls in other roots that contain this one or lie in it. */
   lastLookAt: number = Date.now();
 
@@ -134,6 +134,11 @@ export class Engine {
     this.settings = parts.settings;
     this.options = parts.options;
     this.events = parts.events;
+  }
+
+  get owner(): CallOwner {
+    this.#owner ??= currentOwner();
+    return this.#owner;
   }
 
   /**
@@ -200,7 +205,9 @@ export class Engine {
 
   /** The lock's holder is alive, so a journal that is there when we hold it belongs to a process that died or failed. */
   async #recover(): Promise<void> {
-    for (const name of this.#left(JOURNAL)) {
+    const left = readdirSync(this.layout.journal);
+    if (left.length === 0) return;
+    for (const name of left.filter((name) => name.endsWith(JOURNAL))) {
       const journal = join(this.layout.journal, name);
       const operationId = name.slice(0, -JOURNAL.length);
       if ((await this.timeline.operation(operationId)) !== null) {

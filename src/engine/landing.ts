@@ -5,7 +5,7 @@
 import { marksClearedByRedo, restoreMarks, undoMarks } from '../model/turns.ts';
 import type { SettledReceipt } from '../model/types.ts';
 import type { Append, BoundaryRecord, OperationKind } from '../timeline/timeline.ts';
-import type { ConflictPolicy, RandomId, RelPath } from '../types.ts';
+import type { ConflictPolicy, Hash, RandomId, RelPath } from '../types.ts';
 import type { Engine } from './engine.ts';
 import { observeLocked } from './observe.ts';
 
@@ -24,16 +24,22 @@ export interface Landing {
   readonly takesBack: RandomId | null;
 }
 
+/** What became of it. */
+export interface Landed {
+  readonly settled: SettledReceipt;
+  /** Paths that were written. */
+  readonly touched: readonly RelPath[];
+  /** Contents that were read from the store to write them, under this hold of the lock. */
+  readonly written?: ReadonlySet<Hash>;
+}
+
 /** One observation of the paths that were written, with the operation in the same transaction. Under the lock. Answers its seq. */
-export async function land(
-  engine: Engine,
-  landing: Landing,
-  { settled, touched }: { settled: SettledReceipt; touched: readonly RelPath[] },
-): Promise<number> {
+export async function land(engine: Engine, landing: Landing, { settled, touched, written }: Landed): Promise<number> {
   const { receipt } = settled;
   const { seq } = await observeLocked(engine, {
     kind: 'operation',
     only: touched,
+    ...(written === undefined ? {} : { stored: written }),
     operation: receipt.operationId,
     moved: new Map(
       receipt.restored.flatMap(({ path, movedFrom }) => (movedFrom === undefined ? [] : [[path, movedFrom] as const])),

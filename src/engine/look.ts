@@ -84,6 +84,7 @@ export async function lookAt(engine: Engine, request: ObserveRequest, hold: read
           ...work,
           ...(request.deadlineMs === undefined ? {} : { deadlineMs: request.deadlineMs }),
           ...(request.first === undefined ? {} : { first: request.first }),
+          ...(request.stored === undefined ? {} : { stored: request.stored }),
           ...(borrow === null ? {} : { borrow }),
         });
   const manifest = isFirst ? await tree.manifest(scan.set) : undefined;

@@ -56,6 +56,8 @@ export interface ObserveRequest extends WorkOptions {
   /** Where its rules come from, where the caller knows already. */
   readonly sources?: RuleSources;
   readonly only?: readonly RelPath[];
+  /** Contents that the store was just read for: `IngestOptions.stored`. */
+  readonly stored?: ReadonlySet<Hash>;
   readonly first?: readonly RelPath[];
   /** Date.now() at which to leave what is still unread. */
   readonly deadlineMs?: number | undefined;
@@ -72,6 +74,8 @@ export interface ObserveRequest extends WorkOptions {
   /** What effects need of the timeline: asked under the lock, in one go with the head. */
   readonly reads?: () => Promise<void>;
   readonly effects?: (context: ObserveContext) => Promise<Effects> | Effects;
+  /** Called once all is appended, while the index moves on behind it: begins what may only follow, and throws nothing. */
+  readonly recorded?: () => void;
 }
 
 export interface Observed {
@@ -81,6 +85,16 @@ export interface Observed {
   readonly ingest: IngestResult;
   /** Only for a boundary. */
   readonly uncovered: readonly UncoveredPath[];
+  /** Whose the changes are depends on this alone; null where ends that were recorded with it say more. */
+  readonly moment: Moment | null;
+}
+
+/** Around one observation. */
+export interface Moment {
+  /** Calls that were open until then, of all sessions. */
+  readonly open: readonly CallRecord[];
+  /** As of `ObservationRecord`. */
+  readonly overlap: readonly RelPath[];
 }
 
 const RESTARTS = 8;
@@ -93,17 +107,20 @@ export async function observe(engine: Engine, request: ObserveRequest): Promise<
   for (let attempt = 0; attempt < RESTARTS; attempt++) {
     const look = (attempt === 0 ? await sharedLook(engine, request) : null) ?? (await lookAt(engine, request, hold));
     if (look === null) continue;
+    const found = foundBy(engine, request, look);
     // A first look takes nothing out of coverage.
     const held =
       request.boundaryOf !== undefined && hold.length === 0 && !look.isFirst
-        ? await heldPaths(engine, request.boundaryOf, await leavingCoverage(engine, look.scan.set))
+        ? await heldPaths(engine, request.boundaryOf, leavingCoverage(await found))
         : [];
     if (held.length > 0) {
       hold = held;
       await engine.tree.discard(look.scan.set);
       continue;
     }
-    const append = ({ recovered }: { recovered: boolean }) => appendLook(engine, request, look, { recovered, gone });
+    const append = ({ recovered }: { recovered: boolean }) => {
+      return appendLook(engine, request, look, { recovered, gone, found });
+    };
     const observed = await engine.locked(append, request.signal);
     if (observed !== null) return observed;
     if (!look.isShared) await engine.tree.discard(look.scan.set);
@@ -114,19 +131,28 @@ export async function observe(engine: Engine, request: ObserveRequest): Promise<
 /** The same where the lock is held already; looks at few paths (`only`). */
 export async function observeLocked(engine: Engine, request: ObserveRequest): Promise<Observed> {
   const look = await lookAt(engine, request, []);
-  const observed = look === null ? null : await appendLook(engine, request, look, { recovered: false, gone: null });
+  const how = { recovered: false, gone: null };
+  const observed =
+    look === null ? null : await appendLook(engine, request, look, { ...how, found: foundBy(engine, request, look) });
   if (observed === null) throw new TakebackError('ERR_INTERNAL', 'the timeline moved under the lock');
   return observed;
 }
 
-async function leavingCoverage(engine: Engine, set: number): Promise<RelPath[]> {
-  const changes = await engine.tree.changes(set);
+/** Asked for before the lock, so that the answer comes while the lock is waited for. Whoever needs it hears of its fault. */
+function foundBy(engine: Engine, request: ObserveRequest, look: Look): Promise<readonly Change[]> {
+  const found = look.isFirst || look.isShared ? Promise.resolve([]) : withMoves(engine, look.scan.set, request.moved);
+  found.catch(() => undefined);
+  return found;
+}
+
+function leavingCoverage(changes: readonly Change[]): RelPath[] {
   return changes.filter((c) => (c.flags & RowFlag.coverage) !== 0 && c.before.kind !== 'uncovered').map((c) => c.path);
 }
 
 /**
  * Under the lock. Null: what was looked at is stale as a whole, look again.
  *
+ * @param how.found what the look found, before any path is looked at again
  * @param how.gone calls whose process was found gone before this look began: it ends them. Null: it ends none, for it does
  *   not look everywhere
  */
@@ -134,8 +160,9 @@ async function appendLook(
   engine: Engine,
   request: ObserveRequest,
   look: Look,
-  { recovered, gone }: { recovered: boolean; gone: Set<number> | null },
+  how: { recovered: boolean; gone: Set<number> | null; found: Promise<readonly Change[]> },
 ): Promise<Observed | null> {
+  const { recovered, gone } = how;
   const { tree } = engine;
   const set = look.scan.set;
   const { head, paths, rebuilt, rulesChanged, open } = await underLock(engine, request);
@@ -146,22 +173,17 @@ async function appendLook(
   // It began before this one asked whose process is gone.
   if (look.isShared && again.length + closed.length > 0) return null;
   if (again.length > 0) await tree.look(set, again);
-  const found = look.isFirst || look.isShared ? [] : await withMoves(engine, set, request.moved);
+  const found = await (again.length > 0 && !look.isFirst ? withMoves(engine, set, request.moved) : how.found);
   if (head.gcGeneration !== look.gcGeneration && !(await allStored(engine, found))) return null;
   if (diedSince(closed, gone)) return null;
   const changes = flagInterrupted(found, closed);
   const context: ObserveContext = { head, seq: head.seq + 1, changes, open };
-  const given: Effects = (await request.effects?.(context)) ?? {};
-  const effects = given.operation === undefined ? { ...given, ...(await clearedMarks(engine, context)) } : given;
+  const { effects, rules, uncovered, overlap } = await factsOf(engine, request, { set, context });
   const ends = [...endsOf(closed), ...engine.pendingEnds.values(), ...(effects.endCalls ?? [])];
-  const [{ rules, uncovered }, overlap] = await Promise.all([
-    boundaryFacts(engine, request, set),
-    changes.length === 0 ? [] : foldersOfOtherRoots(engine),
-  ]);
   const effective = Object.keys(effects).length > 0 || ends.length > 0 || rules !== undefined;
   if (changes.length === 0 && !effective && !look.isFirst) {
     await tree.commit(set, engine.position ?? { seq: head.seq, observationId: head.observationId ?? '' });
-    return { seq: head.seq, changes, scan: look.scan, ingest: look.ingest, uncovered };
+    return { seq: head.seq, changes, scan: look.scan, ingest: look.ingest, uncovered, moment: null };
   }
   await syncBytes(engine, look, again);
   const now = Date.now();
@@ -184,10 +206,33 @@ async function appendLook(
   });
   for (const end of ends) engine.pendingEnds.delete(end.invocation);
   engine.rulesId = after.rulesId;
+  request.recorded?.();
   await moveOn(engine, look, { seq: after.seq, observationId: id });
   if (!look.isShared) engine.lastLookAt = now;
   if (isServing(request, look)) engine.newestLook = { ...look, seq: after.seq };
-  return { seq: after.seq, changes, scan: look.scan, ingest: look.ingest, uncovered };
+  const known = ends.length === (effects.endCalls?.length ?? 0) && ends.every(({ paths }) => paths === undefined);
+  const moment = known ? { open, overlap } : null;
+  return { seq: after.seq, changes, scan: look.scan, ingest: look.ingest, uncovered, moment };
+}
+
+/** What is recorded with the changes; asked of timeline, tree and table of open calls at once. */
+async function factsOf(
+  engine: Engine,
+  request: ObserveRequest,
+  { set, context }: { set: number; context: ObserveContext },
+): Promise<{
+  effects: Effects;
+  overlap: readonly RelPath[];
+  rules?: Uint8Array | undefined;
+  uncovered: readonly UncoveredPath[];
+}> {
+  const given: Effects = (await request.effects?.(context)) ?? {};
+  const [cleared, facts, overlap] = await Promise.all([
+    given.operation === undefined ? clearedMarks(engine, context) : {},
+    boundaryFacts(engine, request, set),
+    context.changes.length === 0 ? [] : foldersOfOtherRoots(engine),
+  ]);
+  return { effects: { ...given, ...cleared }, ...facts, overlap };
 }
 
 /** What was looked at again may have been stored, too. */

@@ -2,18 +2,24 @@
  * Opens a workspace's engine: root, data directory, backend, timeline, segments, tree, in that order, and undoes what it
  * opened where a later step fails. Ends what a dead process left, and brings the index up to the timeline.
  */
-import type { Backend, Segments, Tree, TreeOptions } from '../backend/backend.ts';
+import type { Backend, Segments, Tree } from '../backend/backend.ts';
 import { openBackend } from '../backend/open.ts';
 import { SegmentBlobs } from '../blobs/segments.ts';
 import { openOpenCalls } from '../timeline/open-calls.ts';
 import { openTimeline } from '../timeline/sqlite.ts';
 import type { Timeline } from '../timeline/timeline.ts';
-import type { RelPath } from '../types.ts';
-import { type BegunAhead, guessStore, type LoadedIndex, loadIndex } from './ahead.ts';
+import {
+  type BegunAhead,
+  beginAhead,
+  DEFAULT_MAX_FILE_BYTES,
+  type LoadedIndex,
+  loadIndex,
+  treeOptions,
+} from './ahead.ts';
 import { UnavailableError } from './answers.ts';
 import { Engine, type EngineOptions, type EngineSettings } from './engine.ts';
 import { Events } from './events.ts';
-import { identityOf, type Layout, layOut } from './root.ts';
+import { identityOf, type Layout, layOut, makeStore } from './root.ts';
 
 export interface OpenEngine {
   readonly root: string;
@@ -27,18 +33,15 @@ export interface OpenEngine {
   readonly maxFileEvents: number;
   /** The first thing that will be asked is a look at the tree as it stands: it begins while the rest is opened. */
   readonly lookAhead?: boolean;
+  /** What the caller has begun already, of this root and data directory; closed with the engine, or here on a fault. */
+  readonly begun?: BegunAhead | undefined;
   /** Default: false. */
   readonly watch?: boolean | undefined;
   readonly options: EngineOptions;
 }
 
-const DEFAULT_MAX_FILE_BYTES = 64 * 1024 * 1024;
-
 export async function openEngine(request: OpenEngine): Promise<Engine> {
-  const layout = await layOut(request.root, request.dataDir);
-  const identity = identityOf(layout.root);
-  if (identity === null) throw new UnavailableError('root-missing', `the root does not exist: ${layout.root}`);
-  const undo: (() => Promise<void>)[] = [];
+  const undo = closersOf(request.begun ?? null);
   const opened: Opened = async (part) => {
     const value = await part;
     undo.unshift(() => value.close());
@@ -46,22 +49,22 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
   };
   let settled: Promise<unknown> = Promise.resolve();
   try {
+    const layout = await layoutFor(request);
+    const { networkFileSystem } = layout;
+    const identity = identityOf(layout.root);
+    if (identity === null) throw new UnavailableError('root-missing', `the root does not exist: ${layout.root}`);
     const { backend, why } = await openBackend(request.backend);
     undo.unshift(() => backend.close());
+    const ahead = request.begun ?? (request.lookAhead === true ? await beginAhead(backend, layout, request) : null);
+    undo.unshift(...closersOf(ahead));
     // Nothing of it is needed to open the rest: one start of a thread and a few queries less to wait for.
-    const openingCalls = opened(
-      openOpenCalls(backend, layout.dataDir, { networkFileSystem: layout.networkFileSystem }),
-    );
+    const openingCalls = opened(openOpenCalls(backend, layout.dataDir, { networkFileSystem }));
     // Its fault is told below, where it is waited for; here nobody would handle it while another part is opened.
     settled = openingCalls.catch(() => undefined);
-    const parts = { backend, layout, opened };
-    const ahead = request.lookAhead === true ? await beginAhead(request, parts) : null;
-    if (ahead !== null) settled = Promise.allSettled([openingCalls, ahead.segments, ahead.tree]);
-    const timeline = await opened(
-      openTimeline(backend, { dir: layout.home, root: layout.root, networkFileSystem: layout.networkFileSystem }),
-    );
+    const timeline = await opened(openTimeline(backend, { dir: layout.home, root: layout.root, networkFileSystem }));
     const settings = await settle(timeline, request);
-    const { segments, tree, loading } = await openStores(request, { ...parts, timeline, settings, ahead });
+    const stores = { backend, opened, timeline, settings, ahead, layout };
+    const { segments, tree, loading } = await openStores(request, stores);
     const openCalls = await openingCalls;
     const engine = new Engine({
       layout,
@@ -84,6 +87,17 @@ export async function openEngine(request: OpenEngine): Promise<Engine> {
     for (const close of undo) await close().catch(() => undefined);
     throw error;
   }
+}
+
+/** What was begun on only named what lies in the store. */
+async function layoutFor({ root, dataDir, begun }: OpenEngine): Promise<Layout> {
+  if (begun === undefined) return layOut(root, dataDir);
+  await makeStore(begun.layout);
+  return begun.layout;
+}
+
+function closersOf(ahead: BegunAhead | null): (() => Promise<void>)[] {
+  return ahead === null ? [] : [ahead.tree, ahead.segments].map((part) => () => part.close());
 }
 
 /** Opens a part, and closes it where a later one fails. */
@@ -111,47 +125,13 @@ async function openStores(
   const { backend, layout, timeline, settings, opened, ahead } = parts;
   const { storeId, seed } = timeline;
   if (ahead?.storeId === storeId && ahead.seed === seed && settings.maxFileBytes === DEFAULT_MAX_FILE_BYTES)
-    return { segments: await ahead.segments, tree: await ahead.tree, loading: ahead.loading };
-  for (const part of ahead === null ? [] : [ahead.tree, ahead.segments])
-    await part.then(
-      (other) => other.close(),
-      () => undefined,
-    );
+    return ahead;
+  for (const part of ahead === null ? [] : [ahead.tree, ahead.segments]) await part.close();
   const segments = await opened(backend.openSegments({ dir: layout.segments, seed }));
-  const options = treeOptions(request, layout, { storeId, segments, maxFileBytes: settings.maxFileBytes });
-  const tree = await opened(backend.openTree(options));
+  const { maxFileBytes } = settings;
+  const options = treeOptions(layout, { storeId, maxFileBytes, maxEntries: request.maxEntries });
+  const tree = await opened(backend.openTree({ ...options, segments }));
   return { segments, tree, loading: null };
-}
-
-async function beginAhead(
-  request: OpenEngine,
-  { backend, layout, opened }: { backend: Backend; layout: Layout; opened: Opened },
-): Promise<BegunAhead | null> {
-  const guess = await guessStore(layout);
-  if (guess === null) return null;
-  const segments = opened(backend.openSegments({ dir: layout.segments, seed: guess.seed }));
-  const tree = segments.then((opening) => {
-    const { storeId } = guess;
-    const options = treeOptions(request, layout, {
-      storeId,
-      segments: opening,
-      maxFileBytes: DEFAULT_MAX_FILE_BYTES,
-    });
-    return opened(backend.openTree(options));
-  });
-  const loading = tree.then((opening) => loadIndex(opening, true));
-  // Where they are taken their faults are heard; where they are not, the same is opened again.
-  for (const part of [segments, tree, loading]) part.catch(() => undefined);
-  return { ...guess, segments, tree, loading };
-}
-
-function treeOptions(
-  { maxEntries }: OpenEngine,
-  layout: Layout,
-  of: Pick<TreeOptions, 'storeId' | 'segments' | 'maxFileBytes'>,
-): TreeOptions {
-  const { root, indexFile, scratch } = layout;
-  return { ...of, root, indexFile, skip: skipped(layout), maxEntries, scratchDir: scratch };
 }
 
 /** Options that are stored with the workspace: given ones replace what is stored; the next capture acts on them. */
@@ -166,12 +146,6 @@ async function settle(timeline: Timeline, request: OpenEngine): Promise<EngineSe
   const json = JSON.stringify(settings);
   if (json !== stored) await timeline.setSettings(json);
   return settings;
-}
-
-function skipped(layout: Layout): RelPath[] {
-  const skip = ['.takeback' as RelPath];
-  if (layout.inside !== null) skip.push(layout.inside);
-  return skip;
 }
 
 /** Recovers what dead processes left, and takes the index's place in the timeline. */

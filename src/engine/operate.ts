@@ -6,17 +6,8 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { applyEntries } from '../model/plan.ts';
 import { buildReceipt, CALL_IS_OPEN } from '../model/receipt.ts';
-import type { ModelPlan } from '../model/types.ts';
 import type { BoundaryRecord, OperationKind, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
-import {
-  ABSENT,
-  type ConflictPolicy,
-  type Plan,
-  type RandomId,
-  type Receipt,
-  type RelPath,
-  type WorkOptions,
-} from '../types.ts';
+import type { ConflictPolicy, Plan, RandomId, Receipt, RelPath, WorkOptions } from '../types.ts';
 import { sameVersion } from '../wire.ts';
 import { UnavailableError } from './answers.ts';
 import { type Draft, draftRedo, draftRestore, type PlanRequest, toPlan } from './draft.ts';
@@ -36,13 +27,15 @@ export async function findBoundary(
   session: SessionRecord | null,
   boundaryId: string,
 ): Promise<BoundaryRecord> {
-  const head = await engine.timeline.head();
-  const newest =
-    session === null ? undefined : (await engine.timeline.boundaries(session.id, { limit: 1, all: true }))[0];
+  const { timeline } = engine;
+  const [head, [newest], boundary] = await Promise.all([
+    timeline.head(),
+    session === null ? [] : timeline.boundaries(session.id, { limit: 1, all: true }),
+    session === null ? null : timeline.boundary(session.id, boundaryId),
+  ]);
   if (session === null || head.seq === 0 || newest === undefined) {
     throw new UnavailableError('no-checkpoint', 'the session has no checkpoint yet: capture a boundary first');
   }
-  const boundary = await engine.timeline.boundary(session.id, boundaryId);
   if (boundary === null || boundary.state !== 'live') {
     const why = boundary === null ? 'the session has no boundary of that id' : boundary.state;
     throw new UnavailableError('unknown-boundary', `${why}: ${JSON.stringify(boundaryId)}`);
@@ -133,9 +126,9 @@ async function execute(
   const { trash } = engine.layout;
   const { durability } = engine.options;
   const work = { signal: request.signal, onProgress: request.onProgress };
-  // Beside each other: one asks the index on its thread, the other writes.
+  // Beside each other: one may look at files, the other writes its own.
   await Promise.all([
-    recordForeign(engine, draft.plan),
+    recordForeign(engine, draft),
     entries.length > 0 ? writeIntent(engine, { operationId, landing, ...draft }) : undefined,
   ]);
   const answered =
@@ -150,8 +143,9 @@ async function execute(
     notes: draft.notes,
   });
   const touched = outcomes.filter((o) => o.status === 'done').map((o) => o.path);
+  const written = new Set(entries.flatMap(({ target }) => (target.kind === 'file' ? [target.content] : [])));
   const lands = settled.settled.length + settled.partial.length > 0 || request.always === true;
-  const seq = lands ? await land(engine, landing, { settled, touched }) : null;
+  const seq = lands ? await land(engine, landing, { settled, touched, written }) : null;
   if (entries.length > 0) {
     await engine.tree.finish(journal);
     await dropIntent(engine, operationId);
@@ -169,12 +163,11 @@ function landingOf(session: SessionRecord, request: OperationRequest): Landing {
  * What the user did to the planned paths since the last look, and to what lies in folders that go, is in the timeline
  * and its bytes in the store before we write: it must not pass for a row of the operation.
  */
-async function recordForeign(engine: Engine, plan: ModelPlan): Promise<void> {
-  const entries = plan.entries.filter(isUsable);
-  const known = await engine.tree.versions(entries.map((entry) => entry.path));
+async function recordForeign(engine: Engine, { plan, known }: Draft): Promise<void> {
   const moved = new Set<RelPath>();
-  for (const [i, { path, action, expect }] of entries.entries()) {
-    if (!sameVersion(known[i] ?? ABSENT, expect)) moved.add(path);
+  for (const { path, action, expect } of plan.entries.filter(isUsable)) {
+    const was = known.get(path);
+    if (was === undefined || !sameVersion(was, expect)) moved.add(path);
     if (action === 'delete' && expect.kind === 'dir')
       for (const below of await engine.tree.list(path)) moved.add(below);
   }

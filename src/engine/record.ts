@@ -19,7 +19,7 @@ import { foldedChanges } from './moves.ts';
 import { type Observed, observe } from './observe.ts';
 import { encodePosition } from './position.ts';
 import { captureExpires } from './retention.ts';
-import { attributionInput } from './rows.ts';
+import { attributionInput, rowsOfOne } from './rows.ts';
 import { tellEnd } from './tell.ts';
 
 export interface CaptureRequest extends WorkOptions {
@@ -35,7 +35,7 @@ export async function capture(engine: Engine, session: SessionRecord, request: C
     throw duplicateBoundary(request.boundaryId);
   const budget = request.deadlineMs ?? engine.options.captureDeadlineMs;
   const sources = await ruleSources(engine.layout.root, engine.settings);
-  const head = await headState(sources);
+  let head: string | null = null;
   let discard: Append['discard'];
   const observed = await observe(engine, {
     kind: 'capture',
@@ -45,6 +45,9 @@ export async function capture(engine: Engine, session: SessionRecord, request: C
     onProgress: request.onProgress,
     deadlineMs: budget === undefined ? undefined : Date.now() + budget,
     durable: true,
+    beside: async () => {
+      head = await headState(sources);
+    },
     reads: async () => {
       discard = await discardedBy(engine, session);
     },
@@ -98,6 +101,7 @@ async function discardedBy(engine: Engine, session: SessionRecord): Promise<{ se
   const newest = (await engine.timeline.boundaries(session.id, { limit: 1 }))[0];
   if (newest === undefined) return [];
   const operations = await engine.timeline.operations(session.id, { afterSeq: newest.seq });
+  if (operations.length === 0) return [];
   const oldest = Math.min(newest.seq, ...operations.map((operation) => operation.boundarySeq));
   return discardedAtCapture(await boundariesFrom(engine, session.id, oldest), operations);
 }
@@ -145,6 +149,7 @@ export async function beginCall(
   const { timeline, owner } = engine;
   let place: { parent: number | null; turnSeq: number } = { parent: null, turnSeq: 0 };
   let invocation = 0;
+  let told: Promise<void> | undefined;
   const observed = await observe(engine, {
     kind: 'begin',
     signal: request.signal,
@@ -172,14 +177,18 @@ export async function beginCall(
         beganAt: Date.now(),
       },
     }),
+    recorded: () => {
+      told = engine.openCalls.begin({
+        root: engine.layout.root,
+        sessionKey: String(session.id),
+        invocation,
+        // A detached call outlives the process that began it.
+        owner: request.detached ? null : owner,
+      });
+      told.catch(() => undefined);
+    },
   });
-  await engine.openCalls.begin({
-    root: engine.layout.root,
-    sessionKey: String(session.id),
-    invocation,
-    // A detached call outlives the process that began it.
-    owner: request.detached ? null : owner,
-  });
+  await told;
   if (observed.ingest.left > 0) readTheRest(engine);
   return {
     callId: request.callId,
@@ -267,6 +276,12 @@ export async function recordEnd(engine: Engine, session: SessionRecord, request:
   const asked = openCall(engine, session, request.callId).then((call) => ({ call, end: endOf(call, request) }));
   // Its fault is told below; nobody waits for it yet.
   asked.catch(() => undefined);
+  let told: Promise<void> | undefined;
+  const tell = async (): Promise<void> => {
+    const found = await asked.catch(() => null);
+    // After the look: a call of another root that begins before it shares this window.
+    if (found !== null) await engine.openCalls.end(found.call.invocation, engine.layout.root);
+  };
   try {
     const observed = await observe(engine, {
       kind: 'end',
@@ -275,6 +290,10 @@ export async function recordEnd(engine: Engine, session: SessionRecord, request:
       askedAt: request.askedAt,
       beside: async () => void (await asked),
       effects: async () => ({ endCalls: [(await asked).end] }),
+      recorded: () => {
+        told = tell();
+        told.catch(() => undefined);
+      },
     });
     return { call: (await asked).call, observed };
   } catch (error) {
@@ -282,9 +301,7 @@ export async function recordEnd(engine: Engine, session: SessionRecord, request:
     engine.pendingEnds.set(end.invocation, end);
     throw error;
   } finally {
-    const found = await asked.catch(() => null);
-    // After the look: a call of another root that begins before it shares this window.
-    if (found !== null) await engine.openCalls.end(found.call.invocation, engine.layout.root);
+    await (told ?? tell());
   }
 }
 
@@ -321,11 +338,17 @@ async function changesOf(
   engine: Engine,
   session: SessionRecord,
   call: CallRecord,
-  { seq: endSeq, changes }: Observed,
+  observed: Observed,
 ): Promise<readonly ChangeSummary[]> {
+  const { seq: endSeq, changes, moment } = observed;
   // Nothing was looked at in between.
-  if (changes.length === 0 && endSeq === call.beginSeq + 1) return [];
-  const rows = attribute(await attributionInput(engine, session.id, { afterSeq: call.beginSeq, toSeq: endSeq }));
+  const isAlone = endSeq === call.beginSeq + 1;
+  if (changes.length === 0 && isAlone) return [];
+  const input =
+    isAlone && moment !== null
+      ? rowsOfOne({ session: session.id, seq: endSeq, changes, moment })
+      : await attributionInput(engine, session.id, { afterSeq: call.beginSeq, toSeq: endSeq });
+  const rows = attribute(input);
   const own = rows.filter((row) => row.candidates.includes(call.invocation));
   return (await foldedChanges(engine, own)).map(publicChange);
 }

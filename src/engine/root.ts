@@ -118,10 +118,28 @@ export async function layOut(root: string, dataDir: string): Promise<Layout> {
   await refuseHolder(root, dataDir);
   try {
     makeFolders(dataDir);
+  } catch (error) {
+    throw dataDirFault(dataDir, error);
+  }
+  const layout = await layoutOf(root, dataDir);
+  await makeStore(layout);
+  return layout;
+}
+
+/**
+ * The same of a data directory that is there, and without making anything.
+ *
+ * @throws as `layOut`
+ */
+export async function findLayout(root: string, dataDir: string): Promise<Layout> {
+  await refuseHolder(root, dataDir);
+  return layoutOf(root, dataDir);
+}
+
+async function layoutOf(root: string, dataDir: string): Promise<Layout> {
+  try {
     const real = await realpath(dataDir);
     const home = workspaceDir(real, root);
-    for (const name of ['segments', 'journal', 'trash', 'scratch']) makeFolders(join(home, name));
-    await access(home, constants.W_OK);
     const type = (await statfs(real)).type >>> 0;
     const below = relative(root, real);
     return {
@@ -138,16 +156,33 @@ export async function layOut(root: string, dataDir: string): Promise<Layout> {
       networkFileSystem: NETWORK_TYPES.has(type),
     };
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code === 'ENOSPC' || code === 'EDQUOT')
-      throw new UnavailableError('no-space', `no space left for the data directory: ${dataDir}`);
-    if (typeof code === 'string')
-      throw new UnavailableError(
-        'data-dir-unwritable',
-        `the data directory can't be written: ${dataDir} (${code}). Pass another dataDir.`,
-      );
-    throw error;
+    throw dataDirFault(dataDir, error);
   }
+}
+
+/**
+ * Makes the folders of a workspace's store that are missing.
+ *
+ * @throws {UnavailableError} no-space, data-dir-unwritable
+ */
+export async function makeStore({ dataDir, home, segments, journal, trash, scratch }: Layout): Promise<void> {
+  try {
+    for (const folder of [segments, journal, trash, scratch]) makeFolders(folder);
+    await access(home, constants.W_OK);
+  } catch (error) {
+    throw dataDirFault(dataDir, error);
+  }
+}
+
+function dataDirFault(dataDir: string, error: unknown): unknown {
+  const code = (error as NodeJS.ErrnoException).code;
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new UnavailableError('no-space', `no space left for the data directory: ${dataDir}`);
+  if (typeof code !== 'string') return error;
+  return new UnavailableError(
+    'data-dir-unwritable',
+    `the data directory can't be written: ${dataDir} (${code}). Pass another dataDir.`,
+  );
 }
 
 function isOutside(below: string): boolean {

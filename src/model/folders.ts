@@ -7,7 +7,7 @@
  * session's. `onConflict` doesn't override this. Where the folder is the session's but is refused, its reason is theirs.
  */
 import type { Peek } from '../backend/backend.ts';
-import { parentOf } from '../rel-path.ts';
+import { comparePaths, parentOf } from '../rel-path.ts';
 import type { RelPath, Version } from '../types.ts';
 import type { PathFacts } from './facts.ts';
 import type { Decision } from './guard.ts';
@@ -16,6 +16,8 @@ import type { Run } from './types.ts';
 /** An entry on its way to being final. */
 export interface Draft {
   readonly facts: PathFacts;
+  /** The folder that holds its path. */
+  readonly folder: RelPath;
   readonly peek: Peek;
   decision: Decision;
   /** Not asked for: it is there for what lies below it. */
@@ -29,15 +31,15 @@ export type Drafts = ReadonlyMap<RelPath, Draft>;
 
 /** Adjusts the decisions that fail by the company they are in. */
 export function settleFolders(drafts: Drafts, disk: ReadonlyMap<RelPath, Peek>): void {
-  const byDepth = [...drafts.values()].map((draft) => ({ draft, depth: draft.facts.path.split('/').length }));
-  byDepth.sort((a, b) => b.depth - a.depth);
-  const written = foldersOf(drafts, (draft) => isWrite(draft));
-  for (const { draft } of byDepth) {
+  // A folder comes before what it holds.
+  const sorted = [...drafts.values()].sort((a, b) => comparePaths(a.facts.path, b.facts.path));
+  const written = foldersOf(drafts, isWrite);
+  for (const draft of sorted.toReversed()) {
     if (leavesFolder(draft) && !canLeave(draft, drafts, written)) {
       draft.decision = { action: draft.decision.action === 'delete' ? 'skip' : 'refuse', reason: 'not-empty' };
     }
   }
-  for (const { draft } of byDepth.reverse()) {
+  for (const draft of sorted) {
     if (isWrite(draft)) requireFolder(draft, drafts, disk);
   }
 }
@@ -45,18 +47,19 @@ export function settleFolders(drafts: Drafts, disk: ReadonlyMap<RelPath, Peek>):
 /** All folders above the drafts that `test` accepts. */
 export function foldersOf(drafts: Drafts, test: (draft: Draft) => boolean): Set<RelPath> {
   const out = new Set<RelPath>();
+  let last: RelPath | null = null;
   for (const draft of drafts.values()) {
-    if (!test(draft)) continue;
-    for (let folder = parentOf(draft.facts.path); folder !== '' && !out.has(folder); folder = parentOf(folder)) {
-      out.add(folder);
-    }
+    // Neighbours mostly lie in one folder.
+    if (draft.folder === last || !test(draft)) continue;
+    last = draft.folder;
+    for (let folder = last; folder !== '' && !out.has(folder); folder = parentOf(folder)) out.add(folder);
   }
   return out;
 }
 
 /** It puts something at its path. */
-export function isWrite(draft: Draft): boolean {
-  return ['recreate', 'restore', 'merge'].includes(draft.decision.action);
+export function isWrite({ decision: { action } }: Draft): boolean {
+  return action === 'restore' || action === 'recreate' || action === 'merge';
 }
 
 /** A folder is on disk that the decision takes away. */
@@ -75,7 +78,7 @@ function canLeave({ peek, facts }: Draft, drafts: Drafts, written: ReadonlySet<R
 }
 
 function requireFolder(draft: Draft, drafts: Drafts, disk: ReadonlyMap<RelPath, Peek>): void {
-  const folder = parentOf(draft.facts.path);
+  const { folder } = draft;
   if (folder === '') return;
   const planned = drafts.get(folder);
   const found = planned?.peek.version ?? disk.get(folder)?.version;

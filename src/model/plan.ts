@@ -143,6 +143,7 @@ function draftOf(facts: PathFacts, disk: ReadonlyMap<RelPath, Peek>, options: Gu
   const { decision, merged, detail } = decide(facts, peek, options);
   return {
     facts: merged === undefined ? facts : { ...facts, target: merged },
+    folder: parentOf(facts.path),
     peek,
     decision,
     carrier: false,
@@ -156,6 +157,8 @@ function draftOf(facts: PathFacts, disk: ReadonlyMap<RelPath, Peek>, options: Gu
  * where the session made them and they end empty. Never overridden, and never another type than they are now.
  */
 function addCarriers(drafts: Map<RelPath, Draft>, facts: ReadonlyMap<RelPath, PathFacts>, input: RestoreInput): void {
+  // With no paths named, every owed folder is a draft.
+  if (input.paths === undefined) return;
   for (const folder of foldersOf(drafts, () => true)) {
     const fact = facts.get(folder);
     if (fact === undefined || drafts.has(folder)) continue;
@@ -169,13 +172,19 @@ function addCarriers(drafts: Map<RelPath, Draft>, facts: ReadonlyMap<RelPath, Pa
 /** Applies the folder rules, drops carriers that carry nothing, and makes entries. */
 function finish(drafts: Map<RelPath, Draft>, disk: ReadonlyMap<RelPath, Peek>): ModelEntry[] {
   settleFolders(drafts, disk);
-  const written = foldersOf(drafts, (draft) => !draft.carrier && isWrite(draft));
-  for (const [path, draft] of drafts) {
-    const carries = draft.decision.action === 'delete' || (isWrite(draft) && written.has(path));
-    if (draft.carrier && !carries) drafts.delete(path);
-  }
+  dropIdleCarriers(drafts);
   const folders = carryingFolders(drafts);
   return [...drafts.values()].map((draft) => entryOf(draft, folders));
+}
+
+function dropIdleCarriers(drafts: Map<RelPath, Draft>): void {
+  const carriers = [...drafts].filter(([, draft]) => draft.carrier);
+  if (carriers.length === 0) return;
+  const written = foldersOf(drafts, (draft) => !draft.carrier && isWrite(draft));
+  for (const [path, draft] of carriers) {
+    const carries = draft.decision.action === 'delete' || (isWrite(draft) && written.has(path));
+    if (!carries) drafts.delete(path);
+  }
 }
 
 interface CarryingFolders {

@@ -6,7 +6,7 @@
  */
 import type { SqlStatement, SqlValue } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
-import type { Change } from '../types.ts';
+import type { Change, RelPath } from '../types.ts';
 import { hexOfVersion } from '../wire.ts';
 import {
   BOUNDARY_COLUMNS,
@@ -69,32 +69,40 @@ function observationStatements(batch: Append, seq: number): SqlStatement[] {
   return out;
 }
 
-/** Rows in one JSON text; bounds the text, not the append. */
-const ROWS_PER_TEXT = 20_000;
+/** Items in one JSON text; bounds the text, not the append. */
+const ITEMS_PER_TEXT = 20_000;
 
-/** As JSON of hex, which one binding carries: 10,000 rows of five bound values took twice as long to reach SQLite. */
-function rowsStatement(seq: number, changes: readonly Change[]): SqlStatement {
-  const texts: [number, string][] = [];
-  for (let at = 0; at < changes.length; at += ROWS_PER_TEXT) {
-    const some = changes.slice(at, at + ROWS_PER_TEXT);
+/** A JSON list of each so many items, as parameters behind `before`: one binding carries it, where thousands of bound values took twice as long. */
+function jsonTexts<T>(before: readonly SqlValue[], items: readonly T[], textOf: (item: T) => string): SqlValue[][] {
+  const texts: SqlValue[][] = [];
+  for (let at = 0; at < items.length; at += ITEMS_PER_TEXT) {
     texts.push([
-      seq,
-      JSON.stringify(
-        some.map((c) => [
-          fromPath(c.path).toString('hex'),
-          hexOfVersion(c.before),
-          hexOfVersion(c.after),
-          c.flags,
-          c.movedFrom === undefined ? null : fromPath(c.movedFrom).toString('hex'),
-        ]),
-      ),
+      ...before,
+      `[${items
+        .slice(at, at + ITEMS_PER_TEXT)
+        .map(textOf)
+        .join(',')}]`,
     ]);
   }
+  return texts;
+}
+
+function hexOfPath(path: RelPath): string {
+  return fromPath(path).toString('hex');
+}
+
+/** Written out: hex and numbers need no escapes. */
+function rowText({ path, before, after, flags, movedFrom }: Change): string {
+  const moved = movedFrom === undefined ? 'null' : `"${hexOfPath(movedFrom)}"`;
+  return `["${hexOfPath(path)}","${hexOfVersion(before)}","${hexOfVersion(after)}",${flags},${moved}]`;
+}
+
+function rowsStatement(seq: number, changes: readonly Change[]): SqlStatement {
   return {
     sql: `INSERT INTO rows (seq, path, before, after, flags, moved_from)
       SELECT ?, unhex(value ->> 0), unhex(value ->> 1), unhex(value ->> 2), value ->> 3, unhex(value ->> 4)
       FROM json_each(?)`,
-    many: texts,
+    many: jsonTexts([seq], changes, rowText),
   };
 }
 
@@ -225,8 +233,9 @@ function operationStatements(batch: Append, seq: number): SqlStatement[] {
   ];
   if (taken?.length) {
     out.push({
-      sql: 'INSERT INTO taken (operation, path, from_seq, to_seq, returned_by, session) VALUES (?, ?, ?, ?, NULL, ?)',
-      many: taken.map((t) => [id, fromPath(t.path), t.fromSeq, t.toSeq, session]),
+      sql: `INSERT INTO taken (operation, path, from_seq, to_seq, returned_by, session)
+        SELECT ?, unhex(value ->> 0), value ->> 1, value ->> 2, NULL, ? FROM json_each(?)`,
+      many: jsonTexts([id, session], taken, (t) => `["${hexOfPath(t.path)}",${t.fromSeq},${t.toSeq}]`),
     });
   }
   if (returned?.length) {

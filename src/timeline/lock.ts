@@ -15,6 +15,8 @@ export const LOCK_TRY_MS = 2;
 const DEFAULT_TIMEOUT_MS = 30_000;
 const FIRST_PAUSE_MS = 2;
 const LONGEST_PAUSE_MS = 50;
+/** With its journal in memory: SQLite makes a header for an empty file, and would make and remove a journal for that each time. */
+const TAKE = 'PRAGMA journal_mode = MEMORY; BEGIN IMMEDIATE';
 
 export class WorkspaceLock {
   readonly #driver: SqlDriver;
@@ -71,7 +73,7 @@ export class WorkspaceLock {
 
   async #try(): Promise<boolean> {
     try {
-      await this.#driver.exec('BEGIN IMMEDIATE');
+      await this.#driver.exec(TAKE);
       return true;
     } catch (error) {
       if (error instanceof TakebackError && error.code === 'ERR_BUSY') return false;

@@ -69,6 +69,7 @@ function toSigned(value: Value): bigint {
 }
 
 export function bytes(value: Value): Buffer {
+  if (Buffer.isBuffer(value)) return value;
   if (!(value instanceof Uint8Array)) throw damaged('bytes');
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 }

@@ -19,9 +19,15 @@ const FRAME_HEADER_BYTES = 24;
 
 /** 0 where the file is missing, empty, or not a SQLite database. */
 export async function storedUserVersion(file: string): Promise<number> {
+  const inFile = await headerUserVersion(file);
+  return inFile === null ? 0 : Math.max(inFile, walUserVersion(await readStart(`${file}-wal`)));
+}
+
+/** What the file itself says, whatever the log has; null where it is missing, empty, or not a SQLite database. */
+export async function headerUserVersion(file: string): Promise<number | null> {
   const header = await readStart(file, HEADER_BYTES);
-  if (header.length < HEADER_BYTES || header.toString('latin1', 0, MAGIC.length) !== MAGIC) return 0;
-  return Math.max(header.readUInt32BE(USER_VERSION_AT), walUserVersion(await readStart(`${file}-wal`)));
+  if (header.length < HEADER_BYTES || header.toString('latin1', 0, MAGIC.length) !== MAGIC) return null;
+  return header.readUInt32BE(USER_VERSION_AT);
 }
 
 /** The greatest `user_version` among committed frames of page 1; 0 where there is none. */

@@ -346,6 +346,26 @@ describeBackends('tree', (kind) => {
     expect(flags.f ?? 0).toBe(0);
   });
 
+  test('contents that the caller knows are stored are hashed only; all others are stored', async () => {
+    await using bench = await TreeBench.open(kind, 'echo known >a; echo other >b; echo known >c');
+    const known = await bench.segments.put(Buffer.from('known\n'));
+    await bench.segments.sync();
+    // Gone again, so that it shows whether it is stored anew.
+    await bench.segments.collect([]);
+    const { set } = await bench.tree.scan(await bench.renew());
+    const ingested = await bench.tree.ingest(set, { stored: new Set([known, 'f'.repeat(32)]) });
+    expect(ingested).toMatchObject({ filesHashed: 3, storedFiles: 1, storedBytes: 6, left: 0, problems: [] });
+    const changes = await bench.tree.changes(set);
+    expect(changes.map(({ path, after }) => [path, text(after)])).toEqual([
+      ['a', 'file 644 6'],
+      ['b', 'file 644 6'],
+      ['c', 'file 644 6'],
+    ]);
+    const contents = changes.map(({ after }) => (after.kind === 'file' ? after.content : ''));
+    expect([contents[0], contents[2]]).toEqual([known, known]);
+    expect(await bench.segments.has(contents)).toEqual([false, true, false]);
+  });
+
   test('an aborted scan or ingest rejects as cancelled and moves nothing', async () => {
     await using bench = await TreeBench.open(kind, 'for i in $(seq 50); do echo $i>f$i; done');
     const aborted = AbortSignal.abort();

@@ -45,7 +45,8 @@ else {
       ];
       const marks = values.map(() => '?').join(', ');
       const [row] = await db.query(`SELECT ${marks}`, values);
-      expect(row).toEqual(values);
+      // One driver answers Buffers, which are Uint8Arrays.
+      expect(row?.map((value) => (value instanceof Uint8Array ? new Uint8Array(value) : value))).toEqual(values);
       const types = await db.query('SELECT typeof(?), typeof(?), typeof(?)', [1, 1.5, 2 ** 60]);
       expect(types).toEqual([['integer', 'real', 'real']]);
       expect(await db.query('SELECT ?', [5n])).toEqual([[5]]);

@@ -2,11 +2,14 @@
 import { createHash as nodesHash } from 'node:crypto';
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import * as nodes from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { homedir, hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { performance as nodesClock } from 'node:perf_hooks';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { performance } from '../../src/cli/hook/light-clock.ts';
 import { createHash, randomBytes } from '../../src/cli/hook/light-crypto.ts';
 import * as light from '../../src/cli/hook/light-fs.ts';
+import * as lightOs from '../../src/cli/hook/light-os.ts';
 
 describe('light-crypto', () => {
   test('SHA-256 of every length from 0 to 200 bytes, and of text, is that of node:crypto', () => {
@@ -64,4 +67,33 @@ describe('light-fs', () => {
       await expect(call()).rejects.toMatchObject({ code: expect.stringMatching(/^(ENOENT|ENOTDIR)$/) });
     }
   });
+});
+
+describe('light-os', () => {
+  const home = process.env.HOME;
+  afterEach(() => {
+    if (home === undefined) delete process.env.HOME;
+    else process.env.HOME = home;
+  });
+
+  test('names the host and the home folder as node:os, with and without HOME', () => {
+    expect(lightOs.hostname()).toBe(hostname());
+    expect(lightOs.homedir()).toBe(homedir());
+    process.env.HOME = '';
+    expect(lightOs.homedir()).toBe(homedir());
+    delete process.env.HOME;
+    expect(lightOs.homedir()).toBe(homedir());
+  });
+});
+
+test('light-clock counts the milliseconds of the clock that never goes back', () => {
+  const outer = nodesClock.now();
+  const from = performance.now();
+  const inner = nodesClock.now();
+  while (nodesClock.now() - inner < 5);
+  const shortest = nodesClock.now() - inner;
+  const took = performance.now() - from;
+  const longest = nodesClock.now() - outer;
+  expect(took).toBeGreaterThanOrEqual(shortest - 0.1);
+  expect(took).toBeLessThanOrEqual(longest + 0.1);
 });

@@ -180,4 +180,31 @@ describeBackends('looks', (backend) => {
       else expect(syncs.mock.calls.length).toBeGreaterThanOrEqual(3);
     },
   );
+
+  test('an undo looks at what it wrote once, and stores what somebody wrote over it before that look', async () => {
+    await using looks = new Looks(backend, 'echo 1 >a; echo 1 >b');
+    const engine = await looks.open();
+    const session = sessionOf(engine);
+    got(await session.capture('m'));
+    got(await session.beginCall('c'));
+    looks.space.sh('echo 2 >a; echo 2 >b');
+    got(await session.endCall('c'));
+    const apply = engine.tree.apply.bind(engine.tree);
+    vi.spyOn(engine.tree, 'apply').mockImplementation(async (...asked) => {
+      const outcomes = await apply(...asked);
+      looks.space.sh('echo theirs >b');
+      return outcomes;
+    });
+    const scans = vi.spyOn(engine.tree, 'scan');
+    const { receipt } = got(await session.undo());
+    expect(receipt?.restored.map(({ path }) => path)).toEqual(['a', 'b']);
+    expect(scans.mock.calls.map(([asked]) => asked?.only)).toEqual([['a', 'b']]);
+    const { seq } = await engine.timeline.head();
+    const rows = await engine.timeline.rows(seq - 1, seq);
+    const bytes = rows.map(({ after }) => (after.kind === 'file' ? engine.blobs.read(after.content) : null));
+    expect((await Promise.all(bytes)).map((content) => Buffer.from(content ?? []).toString())).toEqual([
+      '1\n',
+      'theirs\n',
+    ]);
+  });
 });

@@ -21,6 +21,23 @@ describeBackends('drop', (backend) => {
     expect(got(await story.workspace.verify()).problems).toEqual([]);
   });
 
+  test('who still holds a session that somebody else dropped and began anew goes on in the new one', async () => {
+    await using story = await Story.begin(backend, 'echo 1 >f');
+    const [held, other] = [story.session('s1'), story.session('s1')];
+    await story.cp('a', { session: held });
+    got(await other.drop());
+    await expect(held.endCall('c0')).rejects.toMatchObject({ code: 'ERR_UNKNOWN_CALL' });
+    expect(await held.beginCall('c1')).toMatchObject({ available: false, reason: 'no-checkpoint' });
+    await story.cp('a', { session: other });
+    got(await held.beginCall('c2'));
+    story.space.sh('echo 2 >f');
+    got(await held.endCall('c2'));
+    got(await other.drop());
+    await story.cp('b', { session: held });
+    expect(got(await held.timeline()).items).toHaveLength(1);
+    expect(got(await story.workspace.verify()).problems).toEqual([]);
+  });
+
   test('what it and another session could both have made stays contested', async () => {
     await using story = await Story.begin(backend, 'echo 1 >f');
     const [one, two] = [story.session('s1'), story.session('s2')];

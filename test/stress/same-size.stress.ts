@@ -37,6 +37,8 @@ vi.mock('../../src/backend/portable/clock.ts', async (original) => ({
 
 const FILES = 200;
 const EDITS = sized(400, 20_000);
+/** Of the test that must miss some. */
+const ATTEMPTS = 20;
 const KINDS: readonly FileSystemKind[] = ['ext4', 'ext4-128', 'xfs', 'btrfs', 'tmpfs', 'overlayfs'];
 const { program, missing: noMaps } = tool('maps', []);
 
@@ -190,10 +192,15 @@ test.skipIf(lacks.get('ext4-128'))('without the racy rule they are missed', asyn
     ['ext4-128', 'removed and made, one mtime'],
     ['ext4', 'mapped, just now'],
   ] as const) {
-    using disk = new FileSystem(kind);
-    const on = await careless(disk.folder);
-    found[`${kind}, ${edit}`] = await missedEdits(on, edit);
-    await on.close();
+    let missed = 0;
+    // A second of the clock may turn over between a look and its edit, on a busy machine more than once.
+    for (let attempt = 0; attempt < ATTEMPTS && missed === 0; attempt++) {
+      using disk = new FileSystem(kind);
+      const on = await careless(disk.folder);
+      missed = await missedEdits(on, edit);
+      await on.close();
+    }
+    found[`${kind}, ${edit}`] = missed;
   }
   console.info(`without the rule, missed of ${EDITS} each: ${JSON.stringify(found)}`);
   for (const [what, count] of Object.entries(found)) expect(count, what).toBeGreaterThan(0);

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { buildChild } from './child-build.ts';
 import { overDrivers } from './kit.ts';
@@ -36,6 +37,12 @@ await overDrivers('workspace lock', (world) => {
       code: 'ERR_BUSY',
     });
     await second.release();
+  });
+
+  test('a lock that is held leaves no journal beside its file', async () => {
+    const lock = await (await world.open()).lock();
+    expect(readdirSync(world.dir).filter((name) => name.startsWith('lock.db'))).toEqual(['lock.db']);
+    await lock.release();
   });
 
   test('of two handles one waits for the other, and gets it when it is released', async () => {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::guard::{self, Context};
 use super::item::{Item, Stop};
 use super::kit::{Kit, entry};
+use super::out::Places;
 use super::{keep, temps};
 use crate::path::{Resolver, leaf};
 use crate::task::Work;
@@ -25,6 +26,7 @@ fn attacks() -> usize {
 /// `d/f` of the root holds A; what is outside, by the same names, holds `outside`.
 fn scene(resolver: Resolver) -> Kit {
     let kit = Kit::with(resolver);
+    kit.hands.abilities().unwrap();
     kit.mkdir("d");
     kit.write("d/f", "A");
     let out = kit.base.join("out");
@@ -52,7 +54,7 @@ fn put(kit: &Kit, trash: &Trash<'_>, round: usize) -> Result<(), Stop> {
         keep::discard_temp(parent.dir.as_fd(), &item);
     })?;
     guard::swap_in(&context, &parent, &mut item)?;
-    guard::second_look(&context, &parent, &mut item)
+    guard::second_look(&context, (&parent, &mut Places::default()), &mut item)
 }
 
 fn outside(kit: &Kit) -> Vec<(PathBuf, String)> {

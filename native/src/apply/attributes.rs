@@ -18,6 +18,20 @@ const GROUP_OBJ: u16 = 0x04;
 const MASK: u16 = 0x10;
 const OTHER: u16 = 0x20;
 
+/// The mode to make a temp with. Its owner and group may not be the final ones yet: so the final mode, where it gives a
+/// group nothing that it doesn't give to all, and leaves the owner what setting attributes takes; else the owner's alone.
+pub fn first_mode(mode: u32) -> u32 {
+    let group_alone = mode >> 3 & 7 & !mode;
+    match (mode & 0o600, group_alone) {
+        (0o600, 0) => mode & 0o777,
+        _ => 0o600,
+    }
+}
+
+pub fn same_owner(a: &Stat, b: &Stat) -> bool {
+    (a.st_uid, a.st_gid) == (b.st_uid, b.st_gid)
+}
+
 /// Copies what can be copied to a temp that was just made. False: owner or group could not.
 pub fn copy_owner((temp, now): (BorrowedFd<'_>, &Stat), old: &Stat) -> bool {
     let uid = (now.st_uid != old.st_uid).then(|| Uid::from_raw(old.st_uid));
@@ -88,6 +102,22 @@ mod tests {
         let mut out = [tag.to_le_bytes(), bits.to_le_bytes()].concat();
         out.extend([0xff; 4]);
         out
+    }
+
+    #[test]
+    fn a_new_file_gives_no_group_more_than_all_others() {
+        for (mode, first) in [
+            (0o644, 0o644),
+            (0o755, 0o755),
+            (0o600, 0o600),
+            (0o777, 0o777),
+            (0o666, 0o666),
+        ] {
+            assert_eq!(first_mode(mode), first, "{mode:o}");
+        }
+        for mode in [0o640, 0o664, 0o750, 0o775, 0o660, 0o444, 0o044, 0o000] {
+            assert_eq!(first_mode(mode), 0o600, "{mode:o}");
+        }
     }
 
     #[test]

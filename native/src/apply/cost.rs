@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::guard::{self, Context};
 use super::item::Item;
 use super::kit::{Kit, entry};
+use super::out::Places;
 use super::{HELD, temps};
 use crate::task::Work;
 use crate::trash::Trash;
@@ -39,8 +40,9 @@ fn guarded(kit: &Kit, trash: &Trash<'_>, (round, from, to): (usize, &str, &str))
             guard::swap_in(&context, &parent, item).unwrap();
         }
         guard::pause_since(Instant::now());
+        let mut places = Places::default();
         for item in chunk.iter_mut() {
-            guard::second_look(&context, &parent, item).unwrap();
+            guard::second_look(&context, (&parent, &mut places), item).unwrap();
         }
     }
     began.elapsed()
@@ -62,6 +64,7 @@ fn renamed_over(kit: &Kit, letter: &str) -> Duration {
 #[ignore = "a measurement: npm run bench:guard runs it"]
 fn cost_of_the_guard() {
     let kit = Kit::new();
+    kit.hands.abilities().unwrap();
     let trash = Trash::open(&kit.hands.root, &kit.trash).unwrap();
     (0..FILES).for_each(|i| kit.write(&format!("f{i}"), &content("A", i)));
     let mut ratios = Vec::new();

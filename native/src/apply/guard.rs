@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::item::{ApplyEntry, Item, Stop, Swapped, judge};
 use super::keep::{check_removed, discard_temp, drop_temp, put_back_removed, remove, unmoved};
+use super::out::{Places, judge_out};
 use super::sightings::Seen;
 use crate::path::leaf::{self, Sys};
 use crate::path::look::{Look, Writer, look};
@@ -63,6 +64,8 @@ pub struct Context<'a> {
     pub store: &'a SegmentStore,
     pub trash: &'a Trash<'a>,
     pub ladder: &'a Ladder,
+    /// Leases see every writer here, by a mapping too: what was read under one that holds is as it was read.
+    pub holds: bool,
     /// What the peek before saw; empty in recovery.
     pub seen: Seen,
     pub work: &'a Work,
@@ -151,8 +154,7 @@ pub fn swap_in(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Resul
         }
         Ok(swapped) => {
             item.swapped = Some(swapped);
-            let verdict = check_out(context, parent, item).and_then(|()| check_folder(context, parent, item));
-            verdict.inspect_err(|_| swap_back(context, parent, item))
+            check_out(context, parent, item).inspect_err(|_| swap_back(context, parent, item))
         }
     }
 }
@@ -234,11 +236,7 @@ fn check_out(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<
     let dir = parent.dir.as_fd();
     match item.swapped {
         Some(Swapped::Exchanged) => {
-            let temp = At {
-                dir,
-                name: &item.temp,
-            };
-            let out = check_item(temp, item, context.store)?;
+            let out = judge_temp(context, parent, item)?;
             note_writer(item, &out);
             if let Version::Dir { .. } = out.version {
                 leaf::remove_folder(dir, &item.temp).map_err(folder_stop)?;
@@ -249,6 +247,13 @@ fn check_out(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<
         Some(Swapped::TakenOut) => check_removed(context, item),
         _ => Ok(()),
     }
+}
+
+/// What came out by exchange has the temp's name.
+fn judge_temp(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<Look, Stop> {
+    let name = item.temp.clone();
+    let dir = parent.dir.as_fd();
+    judge_out(context, At { dir, name: &name }, item)
 }
 
 /// Without a lease a writer that holds the file open can't be seen; the receipt says so. It also names the file that
@@ -308,6 +313,8 @@ pub fn swap_back(context: &Context<'_>, parent: &Parent, item: &mut Item) {
         }
         None => {}
     }
+    // It is where it belongs: whoever waits for the lease may write.
+    item.out = None;
     if drop_temp(context, dir, item).is_err() {
         item.note(TEMP_LEFT);
     }
@@ -345,20 +352,18 @@ fn take_back(context: &Context<'_>, (temp, path): (At<'_>, At<'_>), put: &Put) {
     }
 }
 
-/// Looks again, after the pause; a file that somebody wrote to meanwhile goes back.
-pub fn second_look(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(), Stop> {
+/// Looks again, after the pause, and for the folder; a file that somebody wrote to meanwhile goes back.
+pub fn second_look(
+    context: &Context<'_>,
+    (parent, places): (&Parent, &mut Places),
+    item: &mut Item,
+) -> Result<(), Stop> {
     let out = match item.swapped {
-        Some(Swapped::Exchanged) => {
-            let temp = At {
-                dir: parent.dir.as_fd(),
-                name: &item.temp,
-            };
-            check(temp, &item.entry, context.store).map(Some)
-        }
+        Some(Swapped::Exchanged) => judge_temp(context, parent, item).map(Some),
         Some(Swapped::TakenOut) => check_removed(context, item).map(|()| None),
         _ => Ok(None),
     };
-    let out = out.and_then(|out| check_folder(context, parent, item).map(|()| out));
+    let out = out.and_then(|out| places.check(context, parent, item).map(|()| out));
     let verdict = out.and_then(|out| match out {
         Some(out) => keep_out(context, parent, (item, &out)),
         None => Ok(()),
@@ -372,5 +377,6 @@ fn keep_out(context: &Context<'_>, parent: &Parent, (item, out): (&mut Item, &Lo
     let kept = context.trash.keep(parent.dir.as_fd(), &item.temp, &item.trash);
     let slot = kept.map_err(|errno| Stop::errno("keep what was there", errno))?;
     item.unmoved = unmoved(context, &slot, out);
+    item.out = None;
     Ok(())
 }

@@ -53,6 +53,10 @@ impl Hands {
             store: &self.store,
             trash,
             ladder: &self.ladder,
+            holds: self
+                .abilities
+                .get()
+                .is_some_and(|known| known.lease && known.lease_sees_maps),
             seen: Seen::default(),
             work,
         }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
+use super::out::Out;
 use crate::path::look::Look;
 use crate::path::{FileId, Parent, Root, WalkError, names};
 use crate::wire::{Id, Reason, RelPath, StatKey, Version};
@@ -183,6 +184,8 @@ pub struct Item {
     pub seen: Option<Stat>,
     /// The temp is at the path, and what came out under the temp's name (or, taken out, in the trash).
     pub swapped: Option<Swapped>,
+    /// What came out, as the first look saw it, with its lease.
+    pub out: Option<Out>,
     /// What was at the path is in this trash.
     pub removed: Option<crate::trash::Slot>,
     /// What is in the trash, where it needs no second reading: its name there, and the stat key that proves it.
@@ -223,6 +226,7 @@ impl Item {
             prepared: None,
             seen: None,
             swapped: None,
+            out: None,
             removed: None,
             unmoved: None,
             parent: None,
@@ -337,6 +341,10 @@ impl LastFolder {
     }
 }
 
+/// A thread holds two descriptors for each of its acts between two looks (`removals::HELD`): so many threads stay below
+/// the 1,024 that a process may have open where nobody raised that.
+const MOST_THREADS: usize = 6;
+
 /// Runs `each` over the items on all cores.
 pub fn in_parallel(items: &mut [Item], each: impl Fn(&mut LastFolder, &mut Item) + Sync) {
     // Small chunks, so that no core waits long for the other, but neighbours share their folder.
@@ -348,7 +356,7 @@ pub fn in_parallel(items: &mut [Item], each: impl Fn(&mut LastFolder, &mut Item)
 /// Runs `each` over chunks of the items on all cores.
 pub fn in_chunks(items: &mut [Item], size: usize, each: impl Fn(&mut LastFolder, &mut [Item]) + Sync) {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let threads = cores.min(items.len().div_ceil(size));
+    let threads = cores.min(MOST_THREADS).min(items.len().div_ceil(size));
     let queue = Mutex::new(items.chunks_mut(size));
     let work = || {
         let mut folder = LastFolder::default();

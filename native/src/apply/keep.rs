@@ -6,8 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::io::Errno;
 
-use super::guard::{At, Context, Put, check, note_writer};
+use super::guard::{At, Context, Put, note_writer};
 use super::item::{Item, Stop};
+use super::out::judge_out;
 use crate::path::leaf::{self, Sys};
 use crate::path::look::{Look, OpenFile, Writer, stat_key};
 use crate::path::{FileId, Parent};
@@ -138,14 +139,11 @@ pub fn check_removed(context: &Context<'_>, item: &mut Item) -> Result<(), Stop>
         .trash
         .fd(slot.place)
         .map_err(|errno| Stop::errno("open the trash", errno))?;
-    let out = check(
-        At {
-            dir,
-            name: &slot.name,
-        },
-        &item.entry,
-        context.store,
-    )?;
+    let at = At {
+        dir,
+        name: &slot.name,
+    };
+    let out = judge_out(context, at, item)?;
     if matches!(out.version, Version::File { .. }) && out.links() > 1 {
         item.note("hardlink-broken");
     }
@@ -159,7 +157,9 @@ pub fn put_back_removed(context: &Context<'_>, parent: &Parent, item: &mut Item,
     let Some(slot) = item.removed.take() else {
         return stop;
     };
-    match context.trash.put_back(&slot, parent.dir.as_fd(), item.name()) {
+    let back = context.trash.put_back(&slot, parent.dir.as_fd(), item.name());
+    item.out = None;
+    match back {
         Ok(()) => stop,
         Err(errno) => {
             let kept = String::from_utf8_lossy(&slot.name).into_owned();

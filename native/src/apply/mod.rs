@@ -35,6 +35,7 @@ pub mod item;
 pub mod keep;
 #[cfg(test)]
 pub mod kit;
+pub mod out;
 pub mod removals;
 pub mod sightings;
 #[cfg(test)]
@@ -236,8 +237,8 @@ fn swap_all(context: &Context<'_>, items: &mut [Item]) {
             let done = count.fetch_add(1, Ordering::Relaxed) + 1;
             context.work.report("apply", done, Some(total));
         }
-        second_looks(chunk, |item, parent| {
-            guard::second_look(context, parent, item)?;
+        second_looks(chunk, |item, at| {
+            guard::second_look(context, at, item)?;
             item.done();
             Ok(())
         });

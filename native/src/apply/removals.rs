@@ -5,15 +5,17 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::guard::{At, Context, check_folder, folder_stop, pause_since};
+use super::guard::{At, Context, folder_stop, pause_since};
 use super::item::{Act, Item, LastFolder, Stop, in_chunks};
 use super::keep::{check_removed, put_back_removed, remove};
+use super::out::Places;
 use super::sightings::look_before;
 use crate::path::look::Look;
 use crate::path::{Parent, WalkError, leaf};
 use crate::wire::Version;
 
-/// Acts between two looks, and so the folders that one thread holds open.
+/// Acts between two looks, and so the folders, and the files under a lease, that one thread holds open. So many that the
+/// last one's pause is over when the others were looked at again.
 pub const HELD: usize = 64;
 
 /// Runs all removals of an operation.
@@ -27,7 +29,7 @@ pub fn run(context: &Context<'_>, items: &mut [Item]) {
                 item.stop(stop);
             }
         }
-        second_looks(chunk, |item, parent| look_again(context, parent, item));
+        second_looks(chunk, |item, at| look_again(context, at, item));
     });
     for item in items.iter_mut().rev().filter(|i| i.act == Act::RemoveFolder) {
         if item.open() && !context.work.cancel.is_cancelled() {
@@ -41,7 +43,11 @@ pub fn run(context: &Context<'_>, items: &mut [Item]) {
 }
 
 /// Looks again at all that left its path in this chunk, each no sooner than a pause after it did.
-pub fn second_looks(chunk: &mut [Item], look: impl Fn(&mut Item, &Parent) -> Result<(), Stop>) {
+pub fn second_looks(
+    chunk: &mut [Item],
+    look: impl Fn(&mut Item, (&Parent, &mut Places)) -> Result<(), Stop>,
+) {
+    let mut places = Places::default();
     for item in chunk.iter_mut() {
         let Some(parent) = item.parent.take() else {
             continue;
@@ -50,7 +56,7 @@ pub fn second_looks(chunk: &mut [Item], look: impl Fn(&mut Item, &Parent) -> Res
             continue;
         }
         pause_since(item.acted.unwrap_or_else(Instant::now));
-        if let Err(stop) = look(item, &parent) {
+        if let Err(stop) = look(item, (&parent, &mut places)) {
             item.stop(stop);
         }
     }
@@ -79,14 +85,19 @@ fn take_away(context: &Context<'_>, parent: &Arc<Parent>, item: &mut Item) -> Re
     };
     let _seen: Look = look_before(context, at, item)?;
     remove(context, parent, item)?;
-    let verdict = check_removed(context, item).and_then(|()| check_folder(context, parent, item));
+    let verdict = check_removed(context, item);
     item.await_second_look(parent);
     verdict.map_err(|stop| put_back_removed(context, parent, item, stop))
 }
 
-fn look_again(context: &Context<'_>, parent: &Parent, item: &mut Item) -> Result<(), Stop> {
-    match check_removed(context, item).and_then(|()| check_folder(context, parent, item)) {
+fn look_again(
+    context: &Context<'_>,
+    (parent, places): (&Parent, &mut Places),
+    item: &mut Item,
+) -> Result<(), Stop> {
+    match check_removed(context, item).and_then(|()| places.check(context, parent, item)) {
         Ok(()) => {
+            item.out = None;
             if item.act == Act::Remove {
                 item.done();
             }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::guard::{self, Context};
 use super::item::{Item, Stop};
 use super::kit::{Kit, entry};
+use super::out::Places;
 use super::{keep, removals, temps};
 use crate::task::Work;
 use crate::trash::Trash;
@@ -157,7 +158,7 @@ fn guarded(kit: &Kit, task: Task, trash: &Trash<'_>, round: usize) -> Result<(),
     })?;
     guard::swap_in(&context, &parent, &mut item)?;
     guard::pause_since(Instant::now());
-    guard::second_look(&context, &parent, &mut item)
+    guard::second_look(&context, (&parent, &mut Places::default()), &mut item)
 }
 
 /// What most tools do: look, then act.
@@ -271,6 +272,8 @@ fn sees_maps(kit: &Kit) -> bool {
 
 fn no_loss(task: Task, exchange: bool) {
     let kit = Kit::new();
+    // Probed, so that leases are held as an apply holds them.
+    kit.hands.abilities().unwrap();
     kit.hands.ladder.probed(exchange);
     for writer in WRITERS {
         let tally = cell(&kit, writer, task, true);

@@ -1,7 +1,8 @@
 //! Temp files: the new bytes, complete and with their final mode, beside the path that they will take.
 //!
-//! Made exclusively with mode 0600; owner, attributes and mode follow on the descriptor, the mode last (a change of
-//! owner clears bits). A path that the guard refuses gets no temp.
+//! Made exclusively, with no more rights than its final owner and group will give; owner, attributes and mode follow on
+//! the descriptor where they differ, the mode last (a change of owner clears bits). A path that the guard refuses gets
+//! no temp.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -74,26 +75,30 @@ fn write_file(
     let pieces = context.store.pieces(&content).map_err(unread)?;
     let dir = parent.dir.as_fd();
     let stopped = |errno| Stop::errno("write the new file", errno);
-    let fd = leaf::create_file(dir, &item.temp).map_err(stopped)?;
+    let fd = leaf::create_file_with(dir, &item.temp, attributes::first_mode(mode)).map_err(stopped)?;
     let stat = sys::fstat(&fd).map_err(stopped)?;
     // From here on the temp is known as ours, whatever fails.
     item.prepared = Some(FileId::of(&stat));
     for piece in pieces {
         leaf::write_all(fd.as_fd(), &piece.map_err(unread)?).map_err(stopped)?;
     }
-    copy_attributes(parent, item, (fd.as_fd(), &stat), mode);
-    attributes::set_mode(fd.as_fd(), mode).map_err(stopped)?;
+    let copied = copy_attributes(parent, item, (fd.as_fd(), &stat), mode);
+    if copied || stat.st_mode & 0o7777 != mode & 0o777 {
+        attributes::set_mode(fd.as_fd(), mode).map_err(stopped)?;
+    }
     if sync {
         sys::fsync(&fd).map_err(stopped)?;
     }
     Ok(())
 }
 
-fn copy_attributes(parent: &Parent, item: &mut Item, temp: (BorrowedFd<'_>, &Stat), mode: u32) {
+/// True where anything was set, which may have moved the mode.
+fn copy_attributes(parent: &Parent, item: &mut Item, temp: (BorrowedFd<'_>, &Stat), mode: u32) -> bool {
     let Some(seen) = item.seen.filter(|s| leaf::kind(s) == crate::wire::FileKind::File) else {
-        return;
+        return false;
     };
-    if !attributes::copy_owner(temp, &seen) {
+    let mut set = !attributes::same_owner(temp.1, &seen);
+    if set && !attributes::copy_owner(temp, &seen) {
         item.note("owner-not-kept");
     }
     let dir = parent.dir.as_fd();
@@ -102,7 +107,9 @@ fn copy_attributes(parent: &Parent, item: &mut Item, temp: (BorrowedFd<'_>, &Sta
         && let Ok((old, _)) = leaf::open_file(dir, item.name())
     {
         attributes::copy_xattrs(temp.0, old.as_fd(), mode);
+        set = true;
     }
+    set
 }
 
 /// A mode-only entry: the bits of the checked inode are set, its bytes are not written.

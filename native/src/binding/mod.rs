@@ -7,13 +7,14 @@ use napi_derive::napi;
 
 use crate::task;
 
+pub mod ahead;
 pub mod apply;
 pub mod segments;
 pub mod sql;
 pub mod tree;
 
 /// Number of the contract in docs/addon.md. It moves with every change that an older `native.ts` would not understand.
-pub const CONTRACT: u32 = 4;
+pub const CONTRACT: u32 = 5;
 
 #[napi(catch_unwind)]
 pub fn contract() -> u32 {

@@ -51,20 +51,32 @@ fn hashes_of(bytes: &[u8]) -> Result<Vec<Hash>> {
 #[napi(catch_unwind, ts_return_type = "Promise<unknown>")]
 pub fn open_segments<'env>(env: &'env Env, dir: &[u8], seed: BigInt) -> napi::Result<Object<'env>> {
     let dir = path_of(dir);
-    let (negative, seed, lossless) = seed.get_u64();
+    let seed = seed_of(&seed);
     task::start_handle(env, "segments", move |queue| {
-        if negative || !lossless {
-            return Err(EngineError::new(
-                Code::InvalidArgument,
-                "the seed is an unsigned 64-bit number",
-            ));
-        }
-        let store = Arc::new(SegmentStore::open(&dir, seed)?);
+        let store = Arc::new(SegmentStore::open(&dir, seed?)?);
         Ok(NativeSegments { store, queue })
     })
 }
 
+pub fn seed_of(seed: &BigInt) -> Result<u64> {
+    match seed.get_u64() {
+        (false, seed, true) => Ok(seed),
+        _ => Err(EngineError::new(
+            Code::InvalidArgument,
+            "the seed is an unsigned 64-bit number",
+        )),
+    }
+}
+
 impl NativeSegments {
+    /// A handle of a store that is open.
+    pub fn of(store: Arc<SegmentStore>) -> Result<Self> {
+        Ok(NativeSegments {
+            store,
+            queue: Queue::new("segments")?,
+        })
+    }
+
     /// For the handles that read and store blobs.
     pub fn store(&self) -> Arc<SegmentStore> {
         self.store.clone()

@@ -11,10 +11,10 @@ use super::segments::{NativeSegments, hash_of, path_of};
 use crate::error::{EngineError, Result};
 use crate::rules::Sources;
 use crate::scan::{Limits, Request, cores};
-use crate::task::{self, Bytes, CancelToken, ProgressFn, Queue, Work};
+use crate::task::{self, Answer, Bytes, CancelToken, ProgressFn, Queue, Work};
 use crate::tree::{Options, Scanned, Tree};
 use crate::wire::{
-    Position, Reader, Writer, decode_paths, decode_versions, encode_changes, encode_paths, encode_versions,
+    Hash, Position, Reader, Writer, decode_paths, decode_versions, encode_changes, encode_paths, encode_versions,
 };
 use crate::{borrow, ingest, segment::SegmentStore};
 
@@ -57,14 +57,53 @@ pub fn open_tree<'env>(
     options: &[u8],
 ) -> napi::Result<Object<'env>> {
     let store: Arc<SegmentStore> = segments.store();
-    let options = options_of(options);
+    let options = options.to_vec();
     task::start_handle(env, "tree", move |queue| {
-        let tree = Tree::open(options?, store)?;
+        let tree = Tree::open(options_of(&options)?, store)?;
         Ok(NativeTree {
             tree: Arc::new(Mutex::new(Some(tree))),
             queue,
         })
     })
+}
+
+#[napi(object, object_from_js = false)]
+pub struct LoadedAhead {
+    pub at: Option<Bytes>,
+    pub rules: Option<Bytes>,
+}
+
+impl NativeTree {
+    /// A handle that is there at once; its thread opens the tree, loads the index and scans, and answers what
+    /// `load` and `rules`, then what `scan` would. A tree that can't be opened is closed. Without an index there is no scan.
+    pub fn begun(
+        options: &[u8],
+        store: Arc<SegmentStore>,
+        loaded: Answer<LoadedAhead>,
+        scan: Answer<Bytes>,
+    ) -> Result<Self> {
+        let handle = NativeTree {
+            tree: Arc::new(Mutex::new(None)),
+            queue: Queue::new("tree")?,
+        };
+        let (options, place) = (options.to_vec(), handle.tree.clone());
+        handle.queue.run(move || {
+            let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+            let opened = task::guarded(|| {
+                let tree = place.insert(Tree::open(options_of(&options)?, store)?);
+                let at = tree.load().map(position_bytes);
+                let rules = tree.rules().map(Bytes);
+                Ok((at.is_some(), LoadedAhead { at, rules }))
+            });
+            let has_index = opened.as_ref().is_ok_and(|(has_index, _)| *has_index);
+            loaded.give(opened.map(|(_, loaded)| loaded));
+            scan.give(task::guarded(|| match place.as_mut() {
+                Some(tree) if has_index => Ok(scanned(&tree.scan(Request::default(), &Work::default())?)),
+                _ => Err(EngineError::cancelled()),
+            }));
+        })?;
+        Ok(handle)
+    }
 }
 
 fn position_of(bytes: &[u8]) -> Result<Position> {
@@ -129,6 +168,10 @@ fn ingest_request(bytes: &[u8]) -> Result<ingest::Request> {
                 .map(|path| path_of(path))
                 .collect(),
         });
+    }
+    if has(16) {
+        let count = reader.count(size_of::<Hash>())?;
+        request.stored = (0..count).map(|_| reader.array()).collect::<Result<_>>()?;
     }
     reader.end()?;
     Ok(request)

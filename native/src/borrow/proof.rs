@@ -4,6 +4,8 @@
 //! The index is read through one descriptor, and must be the same before and after. In doubt a file is not clean, and
 //! where it can't be told what git's attributes say, none is.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -47,15 +49,20 @@ pub fn clean_files(set: &ChangeSet, root: &Root, sources: &Sources) -> Option<(K
     let entries = index.state.entries();
     let mut at = 0;
     for (number, (path, pending)) in set.pending.iter().enumerate() {
-        let full = join(&above, path);
-        while entries
-            .get(at)
-            .is_some_and(|entry| entry.path(&index.state) < full.as_bstr())
-        {
+        let full = match above.as_slice() {
+            b"" => Cow::Borrowed(path),
+            above => Cow::Owned(join(above, path)),
+        };
+        let mut order = Ordering::Less;
+        while let Some(entry) = entries.get(at) {
+            order = entry.path(&index.state).cmp(full.as_bstr());
+            if order != Ordering::Less {
+                break;
+            }
             at += 1;
         }
         let Some(entry) = entries.get(at) else { break };
-        if entry.path(&index.state) != full.as_bstr() || !is_readable(pending) {
+        if order != Ordering::Equal || !is_readable(pending) {
             continue;
         }
         let Some(stat) = pending.entry.map(|sighted| sighted.stat) else {

@@ -64,6 +64,11 @@ impl IndexFile {
         self.known = None;
     }
 
+    /// It can be moved forward by steps: else all of it is written.
+    pub fn takes_steps(&self) -> bool {
+        self.known.is_some()
+    }
+
     /// Reads the file up to its first damage. None: missing, foreign, damaged in its base, or newer than this.
     pub fn load(&mut self) -> Option<Loaded> {
         self.known = None;
@@ -140,18 +145,14 @@ impl IndexFile {
 
     fn rewrite(&mut self, index: &Index, at: Position, rules: &[u8]) -> Result<()> {
         self.known = None;
-        let mut out = header(&self.store);
-        write_frame(&mut out, BASE, &base_payload(index, at, rules)?);
+        let out = base(header(&self.store), (index, at), rules)?;
         let temp = self.path.with_extension(format!("tmp-{}", std::process::id()));
         let shown = self.path.as_os_str().as_encoded_bytes();
         let written = (|| {
-            file::remove(&temp).or_else(|e| {
-                if e.kind() == std::io::ErrorKind::NotFound {
-                    Ok(())
-                } else {
-                    Err(e)
-                }
-            })?;
+            match file::remove(&temp) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
             let file = OutFile::create_new(&temp)?;
             file.write_all(&out)?;
             file::rename(&temp, &self.path)?;
@@ -196,7 +197,8 @@ fn header(store: &Id) -> Vec<u8> {
     out
 }
 
-fn base_payload(index: &Index, at: Position, rules: &[u8]) -> Result<Vec<u8>> {
+/// A whole file, in one buffer: it is as large as the tree.
+fn base(header: Vec<u8>, (index, at): (&Index, Position), rules: &[u8]) -> Result<Vec<u8>> {
     let mut order: Vec<NodeId> = vec![ROOT];
     let mut first_child = Vec::new();
     let mut next = 0;
@@ -205,11 +207,16 @@ fn base_payload(index: &Index, at: Position, rules: &[u8]) -> Result<Vec<u8>> {
         order.extend_from_slice(index.children(order[next]));
         next += 1;
     }
-    let mut entries = Writer::new();
+    let room = 2 * HEADER + rules.len() + order.len() * ENTRY + index.names.len();
+    let mut writer = Writer::with_room(header, room);
+    let frame = writer.open_frame(BASE);
+    writer.position(&at).i64(index.scanned_at_ns).count(order.len());
+    let name_bytes = writer.hold_u32();
+    writer.bytes(rules);
     let mut names: Vec<u8> = Vec::with_capacity(index.names.len());
     for (number, node) in order.iter().enumerate() {
         let name = index.name(*node);
-        entries.u32(names.len() as u32).u16(name.len() as u16);
+        writer.u32(names.len() as u32).u16(name.len() as u16);
         names.extend_from_slice(name);
         let extra = index.extra(*node);
         let place = if extra.is_empty() {
@@ -224,17 +231,12 @@ fn base_payload(index: &Index, at: Position, rules: &[u8]) -> Result<Vec<u8>> {
         } else {
             (first_child[number], count)
         };
-        index.entry(*node).write(&mut entries, Some(children), place);
+        index.entry(*node).write(&mut writer, Some(children), place);
     }
-    let name_bytes =
+    let length =
         u32::try_from(names.len()).map_err(|_| EngineError::corrupt("the tree's names exceed 4 GiB"))?;
-    let mut writer = Writer::new();
-    writer
-        .position(&at)
-        .i64(index.scanned_at_ns)
-        .u32(order.len() as u32)
-        .u32(name_bytes);
-    writer.bytes(rules).raw(&entries.done()).raw(&names);
+    writer.raw(&names).put_u32(name_bytes, length);
+    writer.close_frame(frame);
     Ok(writer.done())
 }
 

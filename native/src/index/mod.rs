@@ -7,6 +7,7 @@
 pub mod entry;
 pub mod file;
 
+use std::borrow::Borrow;
 use std::ffi::CStr;
 
 pub use entry::{BORROWED, Entry, flag, kind};
@@ -248,24 +249,24 @@ impl Index {
     }
 
     /// Moves forward. Steps sorted by path are fastest.
-    pub fn apply(&mut self, steps: impl IntoIterator<Item = Step>) {
+    pub fn apply<S: Borrow<Step>>(&mut self, steps: impl IntoIterator<Item = S>) {
         let mut last: (RelPath, NodeId) = (Vec::new(), ROOT);
         for step in steps {
-            match step {
+            match step.borrow() {
                 Step::Put { path, entry, extra } => {
-                    let folder = crate::ignore::names::parent_of(&path);
+                    let folder = crate::ignore::names::parent_of(path);
                     if last.0 != folder {
                         last = (folder.to_vec(), self.ensure(folder));
                     }
                     let node = if path.is_empty() {
                         ROOT
                     } else {
-                        self.ensure_child(last.1, &path)
+                        self.ensure_child(last.1, path)
                     };
-                    self.set(node, entry, extra);
+                    self.set(node, *entry, extra);
                 }
                 Step::Remove { path } => {
-                    if let Some(node) = self.find(&path) {
+                    if let Some(node) = self.find(path) {
                         self.remove(node);
                     }
                     last = (Vec::new(), ROOT);
@@ -327,7 +328,7 @@ impl Index {
         }
     }
 
-    fn set(&mut self, node: NodeId, entry: Entry, extra: Vec<u8>) {
+    fn set(&mut self, node: NodeId, entry: Entry, extra: &[u8]) {
         self.count(node, false);
         // What can't hold names holds none; an uncovered folder keeps what was known below it.
         let holds = entry.stat.kind == crate::wire::FileKind::Dir || !entry.is_known();
@@ -338,7 +339,7 @@ impl Index {
         }
         let slot = &mut self.nodes[node as usize];
         slot.entry = entry;
-        slot.set_extra(extra.into_boxed_slice());
+        slot.set_extra(extra.into());
         self.count(node, true);
     }
 

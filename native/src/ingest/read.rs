@@ -7,7 +7,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::lease::{Held, Lease};
-use super::{Contents, Outcome, Sink};
+use super::{Contents, Outcome, Request, Sink};
 use crate::borrow::loan::blob_id;
 use crate::error::{EngineError, Result};
 use crate::scan::sys::{open_beneath, stat_open};
@@ -170,18 +170,31 @@ impl Sink<'_> {
         bytes: &[u8],
         batch: &mut Batch<'_>,
     ) -> Result<Contents> {
-        let queued = match self.request.hash_only {
-            true => None,
-            false => Some(batch.put(bytes)?),
+        let (hash, queued) = match self.kept(bytes) {
+            Some(hash) => (hash, None),
+            None => {
+                let queued = batch.put(bytes)?;
+                (queued.hash, Some(queued))
+            }
         };
         Ok(Contents {
             stat,
-            hash: queued.map_or_else(|| self.store.hash(bytes), |queued| queued.hash),
+            hash,
             writers,
             borrowed: false,
             queued,
             stored: None,
         })
+    }
+
+    /// The name of bytes that need not be stored.
+    fn kept(&self, bytes: &[u8]) -> Option<Hash> {
+        let Request { hash_only, stored, .. } = self.request;
+        if !*hash_only && stored.is_empty() {
+            return None;
+        }
+        let hash = self.store.hash(bytes);
+        (*hash_only || stored.contains(&hash)).then_some(hash)
     }
 
     fn unreadable(&self, path: &RelPath, error: Errno) -> Outcome {

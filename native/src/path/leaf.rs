@@ -42,8 +42,13 @@ pub fn open_file(dir: BorrowedFd<'_>, name: &[u8]) -> Sys<(OwnedFd, Stat)> {
 
 /// Makes a file that nobody else can open, for writing. `EEXIST` where the name is taken.
 pub fn create_file(dir: BorrowedFd<'_>, name: &[u8]) -> Sys<OwnedFd> {
+    create_file_with(dir, name, 0o600)
+}
+
+/// The same with the given bits, less those of the process's mask.
+pub fn create_file_with(dir: BorrowedFd<'_>, name: &[u8], bits: u32) -> Sys<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    sys::openat(dir, name, flags, Mode::from_raw_mode(0o600))
+    sys::openat(dir, name, flags, Mode::from_raw_mode(bits))
 }
 
 /// False where a file has no extended attributes and no access list: by its name below /proc, which opens nothing.

@@ -4,7 +4,7 @@
 //! open for writing (or mapped shared and writable), and is broken when somebody tries. So a look whose lease held from
 //! before the first byte to after the last saw a file that nobody was writing.
 //!
-//! A lease is held by one file of a thread at a time.
+//! A thread holds the lease of one file at a time, but for [`look_and_hold`], whose caller keeps it until its last look.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -177,19 +177,48 @@ fn look_at_file(
     if FileId::of(&open.stat) != FileId::of(&stat) {
         return Ok(None);
     }
+    read_leased(&mut open, store)
+}
+
+/// Reads a file under a lease. None: it moved meanwhile.
+fn read_leased(open: &mut OpenFile, store: &SegmentStore) -> Sys<Option<Look>> {
     open.lease();
     let (content, size) = open.hash(store)?;
-    let after = sys::fstat(&open.fd)?;
     let writer = open.writer();
-    if writer != Writer::None && (stat_key(&after) != stat_key(&open.stat) || size != after.st_size as u64) {
-        return Ok(None);
-    }
-    let mode = leaf::mode(&after);
-    Ok(Some(Look {
+    // Under a lease only what came between stat and lease can make a difference. The older stat is the safer one: what
+    // was written after it has another key.
+    let moved = match writer {
+        Writer::None => size != open.stat.st_size as u64,
+        _ => {
+            let after = sys::fstat(&open.fd)?;
+            stat_key(&after) != stat_key(&open.stat) || size != after.st_size as u64
+        }
+    };
+    let mode = leaf::mode(&open.stat);
+    Ok((!moved).then_some(Look {
         version: Version::File { mode, size, content },
-        stat: Some(after),
+        stat: Some(open.stat),
         writer,
     }))
+}
+
+/// The same look at what is a file, most likely: opened before it is stat-ed, and handed out with its lease, so that
+/// [`OpenFile::is_as_read`] tells later whether the look still stands. None: it is no file, or had to be looked at by name.
+pub fn look_and_hold(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    store: &SegmentStore,
+) -> Sys<(Look, Option<OpenFile>)> {
+    match OpenFile::open(dir, name) {
+        Ok(mut open) => {
+            if let Some(look) = read_leased(&mut open, store)? {
+                return Ok((look, Some(open)));
+            }
+        }
+        Err(Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::LOOP | Errno::INVAL | Errno::NXIO) => {}
+        Err(errno) => return Err(errno),
+    }
+    look(dir, name, store).map(|look| (look, None))
 }
 
 /// A regular file, open for reading. Closing it gives the lease back.
@@ -236,6 +265,13 @@ impl OpenFile {
             Some(state) => state,
             None => Writer::Unknown,
         }
+    }
+
+    /// True where the lease under which it was read still holds, and nothing else of it changed: nobody opened it for
+    /// writing since then.
+    pub fn is_as_read(&self) -> bool {
+        let now = sys::fstat(&self.fd);
+        now.is_ok_and(|now| stat_key(&now) == stat_key(&self.stat)) && self.writer() == Writer::None
     }
 
     /// Hash and length of the bytes, from the start.

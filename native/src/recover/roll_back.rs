@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use super::{PathState, Settled, folders};
 use crate::apply::guard::{self, At, Context, Put};
 use crate::apply::item::{Act, ApplyEntry, Item, Stop};
+use crate::apply::out::Places;
 use crate::apply::{Status, keep, temps};
 use crate::path::look::Look;
 use crate::path::{FileId, Parent, WalkError, leaf};
@@ -313,7 +314,7 @@ fn replace_again(context: &Context<'_>, parent: &Parent, item: &Item) -> Result<
     temps::prepare(context, parent, &mut back, true)?;
     guard::swap_in(context, parent, &mut back)?;
     guard::pause_since(std::time::Instant::now());
-    guard::second_look(context, parent, &mut back)
+    guard::second_look(context, (parent, &mut Places::default()), &mut back)
 }
 
 fn inverse(item: &Item) -> Item {

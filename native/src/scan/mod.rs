@@ -260,14 +260,17 @@ impl<'a> Scan<'a> {
     fn finish(self, locals: Vec<Local>, whole: bool) -> Result<ChangeSet> {
         let mut set = ChangeSet::new(self.clock, self.view.clone());
         let (mut closed, mut submodules) = (Vec::new(), Vec::new());
+        let mut found = Vec::new();
         for mut local in locals {
-            set.pending.extend(local.found.drain(..));
+            found.append(&mut local.found);
             set.problems.append(&mut local.problems);
             set.counters.add(&local.counters);
             set.watched.add(&mut local.watched);
             closed.append(&mut local.closed);
             submodules.append(&mut local.submodules);
         }
+        // Sorted runs: made at once, a map costs half of what it costs name by name.
+        set.pending = found.into_iter().collect();
         set.whole = whole;
         if whole {
             set.renew(self.index, renewal::Gathered { closed, submodules })?;

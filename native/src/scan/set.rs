@@ -3,6 +3,7 @@
 //! A pending path is a change where its version differs; else it only refreshes what the index knows (a stat key, an
 //! ignored name). Suspects are no changes until `ingest` has read them, or left them (`uncovered: out-of-time`).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -201,6 +202,9 @@ impl ChangeSet {
 
     /// Paths of which the old bytes are borrowed, and that are something else now: a row is to name a blob of ours.
     pub fn owed(&self, index: &Index) -> Vec<RelPath> {
+        if index.known() == 0 {
+            return Vec::new();
+        }
         let is_owed = |(path, pending): &(&RelPath, &Pending)| {
             let Version::File { content, .. } = &pending.before else {
                 return false;
@@ -215,10 +219,10 @@ impl ChangeSet {
 
     /// Covered files and symlinks once the set is taken in; suspects count as files.
     pub fn files(&self, index: &Index) -> u64 {
+        let is_new = index.known() == 0;
         let was = |path: &RelPath| {
-            index
-                .find(path)
-                .is_some_and(|node| index.entry(node).is_covered_file())
+            let node = if is_new { None } else { index.find(path) };
+            node.is_some_and(|node| index.entry(node).is_covered_file())
         };
         let mut files = index.covered_files();
         for (path, pending) in &self.pending {
@@ -247,22 +251,22 @@ impl ChangeSet {
 
     /// What moves the index forward. Of suspects that nobody read nothing is said: a folder that holds a new one
     /// is read again.
-    pub fn steps(&self) -> Vec<Step> {
-        let folders: BTreeSet<&[u8]> = self.suspects().map(|path| parent_of(path)).collect();
-        let step = |(path, pending): (&RelPath, &Pending)| match pending.entry {
-            None => Step::Remove { path: path.clone() },
+    pub fn into_steps(self) -> Vec<Step> {
+        let folders: BTreeSet<RelPath> = self.suspects().map(|path| parent_of(path).to_vec()).collect();
+        let step = |(path, pending): (RelPath, Pending)| match pending.entry {
+            None => Step::Remove { path },
             Some(mut entry) => {
-                if folders.contains(path.as_slice()) {
+                if folders.contains(&path) {
                     entry.flags |= flag::UNTRUSTED;
                 }
                 Step::Put {
-                    path: path.clone(),
+                    path,
                     entry,
-                    extra: pending.extra.clone(),
+                    extra: pending.extra,
                 }
             }
         };
-        let read = self.pending.iter().filter(|(_, pending)| !pending.suspect);
+        let read = self.pending.into_iter().filter(|(_, pending)| !pending.suspect);
         read.map(step).collect()
     }
 
@@ -272,19 +276,20 @@ impl ChangeSet {
     }
 
     /// All versions of the tree with the set taken in, sorted by path bytes.
-    pub fn versions(&self, index: &Index) -> Vec<(RelPath, Version)> {
-        let mut out: Vec<(RelPath, Version)> =
+    pub fn versions(&self, index: &Index) -> Vec<(Cow<'_, [u8]>, Version)> {
+        let mut out: Vec<(Cow<'_, [u8]>, Version)> =
             Vec::with_capacity(index.known() as usize + self.pending.len());
         index.each_below(index.root(), |path, node| {
             if index.entry(node).is_known() && !self.is_settled(path) {
-                out.push((path.to_vec(), index.version(node)));
+                out.push((Cow::Owned(path.to_vec()), index.version(node)));
             }
         });
-        let put = |(path, pending): (&RelPath, &Pending)| match pending.after() {
-            Version::Absent => None,
-            after => (!path.is_empty() && !pending.suspect).then(|| (path.clone(), after)),
-        };
-        out.extend(self.pending.iter().filter_map(put));
+        for (path, pending) in &self.pending {
+            let after = pending.after();
+            if after != Version::Absent && !path.is_empty() && !pending.suspect {
+                out.push((Cow::Borrowed(path), after));
+            }
+        }
         out.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         out
     }

@@ -92,6 +92,8 @@ impl Shared {
                 self.wake.notify_all();
             }
         }
+        // Here, where each thread sorts its own, and not where all come together. Stable: of two of one path the later counts.
+        local.found.sort_by(|a, b| a.0.cmp(&b.0));
         local
     }
 

@@ -176,6 +176,7 @@ impl SegmentStore {
 
     fn sync_all(&self) -> Result<()> {
         self.loans().sync().doing("sync what is borrowed")?;
+        self.read_once()?;
         for segment in self.snapshot() {
             match segment.sync(&self.files) {
                 Ok(false) => {}

@@ -254,16 +254,15 @@ impl Segment {
         at: Location,
     ) -> Result<(RecordHeader, Vec<u8>), Fault> {
         let file = files.get(&self.path)?;
-        let mut head = [0; RECORD_HEADER];
-        file.read_exact_at(&mut head, at.offset)?;
-        let header =
-            RecordHeader::decode(&head).ok_or_else(|| Fault::Damaged("its header is damaged".to_string()))?;
+        // Bounded: a location comes from a header or an index whose end was compared with the file's.
+        let mut record = vec![0; at.stored as usize + RECORD_OVERHEAD as usize];
+        file.read_exact_at(&mut record, at.offset)?;
+        let mut payload = record.split_off(RECORD_HEADER);
+        let head = record.first_chunk().and_then(RecordHeader::decode);
+        let header = head.ok_or_else(|| Fault::Damaged("its header is damaged".to_string()))?;
         if header.hash != *hash || header.stored != at.stored || header.raw != at.raw {
             return Err(Fault::Damaged("another record lies in its place".to_string()));
         }
-        // Bounded: a location comes from a header or an index whose end was compared with the file's.
-        let mut payload = vec![0; at.stored as usize + 8];
-        file.read_exact_at(&mut payload, at.offset + RECORD_HEADER as u64)?;
         let check = payload.split_off(at.stored as usize);
         if check64(&payload).to_le_bytes() != check[..] {
             return Err(Fault::Damaged("its payload is damaged".to_string()));

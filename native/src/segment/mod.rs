@@ -81,6 +81,8 @@ pub struct SegmentStore {
     /// Put, or found stored, since the last sync: no row can name them yet, and `collect` keeps them.
     unsettled: Mutex<Vec<Hash>>,
     closed: AtomicBool,
+    /// The folder was read once.
+    is_read: AtomicBool,
     /// A segment was made, removed or first relied upon since the folder was last synced.
     dir_dirty: AtomicBool,
 }
@@ -111,7 +113,19 @@ impl SegmentStore {
     fn open_with(dir: &Path, seed: u64, hash_fn: HashFn) -> Result<Self> {
         crate::sys::file::make_folders(dir)
             .doing_at("make the folder", dir.as_os_str().as_encoded_bytes())?;
-        let store = SegmentStore {
+        let store = Self::unread_with(dir, seed, hash_fn);
+        store.refresh()?;
+        Ok(store)
+    }
+
+    /// A store whose folder is there, and is read by the first who asks for a blob or stores one: most looks at a tree find
+    /// nothing changed, and do neither.
+    pub fn unread(dir: &Path, seed: u64) -> Self {
+        Self::unread_with(dir, seed, xxh3)
+    }
+
+    fn unread_with(dir: &Path, seed: u64, hash_fn: HashFn) -> Self {
+        SegmentStore {
             dir: dir.to_path_buf(),
             seed,
             hash_fn,
@@ -122,10 +136,9 @@ impl SegmentStore {
             own: Mutex::default(),
             unsettled: Mutex::default(),
             closed: AtomicBool::new(false),
+            is_read: AtomicBool::new(false),
             dir_dirty: AtomicBool::new(false),
-        };
-        store.refresh()?;
-        Ok(store)
+        }
     }
 
     pub fn hash(&self, bytes: &[u8]) -> Hash {
@@ -189,7 +202,16 @@ impl SegmentStore {
         kept.retain(|k| !newer.iter().any(|n| n.stem == k.stem));
         kept.extend(newer);
         *segments = kept;
+        self.is_read.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Two threads may both be first: reading twice is as good.
+    fn read_once(&self) -> Result<()> {
+        match self.is_read.load(Ordering::Acquire) {
+            true => Ok(()),
+            false => self.refresh(),
+        }
     }
 
     /// Leaves an index file for a segment whose writer is gone, so that nobody has to read it whole again.
@@ -345,12 +367,12 @@ impl SegmentStore {
         }
     }
 
+    /// What each use of the store begins with.
     fn open_check(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) {
-            Err(EngineError::closed("the blob store"))
-        } else {
-            Ok(())
+            return Err(EngineError::closed("the blob store"));
         }
+        self.read_once()
     }
 }
 

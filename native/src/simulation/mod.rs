@@ -7,6 +7,7 @@ use crate::sys::sim::image::Dice;
 
 mod errors;
 mod power;
+mod resolved;
 mod stores;
 mod writers;
 

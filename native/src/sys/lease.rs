@@ -4,7 +4,7 @@
 //! `F_SETSIG(SIGURG)` comes before each: the default signal of a broken lease would end the process, SIGURG is ignored
 //! by default.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use super::before;
 
@@ -54,4 +54,17 @@ pub fn lease_holds(fd: BorrowedFd<'_>) -> bool {
 pub fn drop_lease(fd: BorrowedFd<'_>) {
     // SAFETY: fcntl with integer arguments on an open descriptor.
     unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
+}
+
+/// True where a lease is refused while somebody has the file mapped shared and writable, though open no more: an overlay
+/// doesn't see that. `writable`: a file with a byte in it, open for reading and writing; `reader`: the same file.
+pub fn lease_sees_maps(writable: OwnedFd, reader: BorrowedFd<'_>) -> bool {
+    // SAFETY: the file is ours and new; nobody cuts it, and no byte of the map is used.
+    let Ok(map) = (unsafe { memmap2::MmapMut::map_mut(&writable) }) else {
+        return false;
+    };
+    drop(writable);
+    let lease = take_lease(reader);
+    drop(map);
+    lease == Lease::Writers
 }

@@ -25,7 +25,7 @@ mod lease;
 #[cfg(test)]
 pub mod sim;
 
-pub use lease::{Lease, drop_lease, lease_holds, take_lease};
+pub use lease::{Lease, drop_lease, lease_holds, lease_sees_maps, take_lease};
 
 pub type Sys<T> = Result<T, Errno>;
 

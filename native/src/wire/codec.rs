@@ -1,5 +1,6 @@
 //! Bytes of single values: an appending writer, and a reader that trusts no length.
 
+use super::frame::{FRAME_HEAD, check64};
 use super::{Change, FileKind, Position, Problem, Reason, SpecialType, StatKey, Version};
 use crate::error::{EngineError, Result};
 
@@ -11,6 +12,32 @@ pub struct Writer {
 impl Writer {
     pub fn new() -> Self {
         Self::default()
+    }
+    /// Goes on behind `out`, with room for `bytes` in all.
+    pub fn with_room(mut out: Vec<u8>, bytes: usize) -> Self {
+        out.reserve_exact(bytes.saturating_sub(out.len()));
+        Writer { out }
+    }
+    /// Begins a frame of which the length is not known yet; answers where it begins, for [`Writer::close_frame`].
+    pub fn open_frame(&mut self, kind: u32) -> usize {
+        let at = self.len();
+        self.u32(kind).u32(0).u64(0);
+        at
+    }
+    /// Ends the frame that begins at `at`.
+    pub fn close_frame(&mut self, at: usize) {
+        let length = (self.len() - at - FRAME_HEAD) as u64;
+        self.out[at + FRAME_HEAD - 8..at + FRAME_HEAD].copy_from_slice(&length.to_le_bytes());
+        self.u64(check64(&self.out[at..]));
+    }
+    /// Keeps four bytes free; answers where, for [`Writer::put_u32`].
+    pub fn hold_u32(&mut self) -> usize {
+        let at = self.len();
+        self.u32(0);
+        at
+    }
+    pub fn put_u32(&mut self, at: usize, value: u32) {
+        self.out[at..at + 4].copy_from_slice(&value.to_le_bytes());
     }
     pub fn u8(&mut self, value: u8) -> &mut Self {
         self.out.push(value);

@@ -2,6 +2,8 @@
 
 use twox_hash::XxHash3_64;
 
+/// Bytes of a frame before its payload.
+pub(super) const FRAME_HEAD: usize = 16;
 /// Bytes of a frame beside its payload.
 pub const FRAME_OVERHEAD: usize = 24;
 

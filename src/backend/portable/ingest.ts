@@ -47,6 +47,7 @@ export interface IngestSettings {
   readonly deadlineMs?: number | undefined;
   readonly first?: readonly RelPath[] | undefined;
   readonly hashOnly?: boolean | undefined;
+  readonly stored?: ReadonlySet<Hash> | undefined;
 }
 
 type Read =
@@ -177,12 +178,13 @@ export class Ingester {
   }
 
   #take(path: RelPath, draft: Draft, { bytes, stat }: { bytes: Buffer; stat: StatKey }): void {
-    const { segments, hashOnly, index } = this.#settings;
+    const { segments, hashOnly, stored, index } = this.#settings;
     this.#hashed++;
     const known = index.versionOf(path);
     let content = segments.hash(bytes);
     let isNew = false;
-    if (hashOnly !== true && !(known.kind === 'file' && known.content === content)) {
+    const isKept = hashOnly === true || stored?.has(content) || (known.kind === 'file' && known.content === content);
+    if (!isKept) {
       try {
         const put = segments.put(bytes);
         content = put.hash;

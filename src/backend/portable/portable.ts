@@ -118,8 +118,8 @@ class PortableTree implements Tree {
     return this.#ask('scan', [{ renewRules, hold, only, rehash }], options);
   }
   ingest(set: number, options: IngestOptions = {}): Promise<IngestResult> {
-    const { deadlineMs, first, hashOnly } = options;
-    return this.#ask('ingest', [set, { deadlineMs, first, hashOnly }], options);
+    const { deadlineMs, first, hashOnly, stored } = options;
+    return this.#ask('ingest', [set, { deadlineMs, first, hashOnly, stored }], options);
   }
   look(set: number, paths: readonly RelPath[]): Promise<void> {
     return this.#ask('look', [set, paths]);

@@ -58,6 +58,7 @@ export interface IngestRequest {
   readonly deadlineMs?: number | undefined;
   readonly first?: readonly RelPath[] | undefined;
   readonly hashOnly?: boolean | undefined;
+  readonly stored?: ReadonlySet<Hash> | undefined;
 }
 
 interface CurrentSet {

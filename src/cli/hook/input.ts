@@ -2,9 +2,10 @@
  * Reads one JSON value from standard input: at most {@link LIMIT_BYTES}, and no longer than the caller waits.
  *
  * Ends as soon as what came is a whole JSON value, so that a host that never closes the pipe costs nothing. Reads by
- * descriptor: the stream of `process.stdin` alone costs several milliseconds.
+ * descriptor: the stream of `process.stdin` alone costs several milliseconds, and where a read would not wait, so does the start
+ * of Node's threads.
  */
-import { read } from 'node:fs';
+import { read, readSync } from 'node:fs';
 
 export const LIMIT_BYTES: number = 64 * 1024 * 1024;
 const CHUNK_BYTES = 64 * 1024;
@@ -41,10 +42,45 @@ function tryParse(text: string): { value: unknown } | null {
   }
 }
 
-/** @throws {InputError} where it is empty, too long, or not JSON */
-export async function readJson(): Promise<unknown> {
+/** What is read of the event. */
+export interface Input {
+  readonly parts: readonly Buffer[];
+  /** Null: more must come, or it is none. */
+  readonly whole: { readonly value: unknown } | null;
+}
+
+/** Chunks that are read without a wait; what is larger comes in pieces in any case. */
+const MOST_AT_ONCE = 16;
+
+/**
+ * Reads what of the event is there, without a wait.
+ *
+ * @param waits whether a read would answer at once
+ */
+export function readAtOnce(waits: () => boolean): Input {
   const parts: Buffer[] = [];
-  let total = 0;
+  try {
+    while (parts.length < MOST_AT_ONCE && waits()) {
+      const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
+      const count = readSync(0, buffer, 0, buffer.length, null);
+      if (count === 0) break;
+      parts.push(buffer.subarray(0, count));
+      const whole = CLOSING.has(buffer[count - 1] as number) ? tryParse(textOf(parts)) : null;
+      if (whole !== null) return { parts, whole };
+    }
+  } catch {
+    // Whoever goes on reading meets the fault again.
+  }
+  return { parts, whole: null };
+}
+
+/**
+ * @param before what was read of it before
+ * @throws {InputError} where it is empty, too long, or not JSON
+ */
+export async function readJson(before: readonly Buffer[]): Promise<unknown> {
+  const parts = [...before];
+  let total = parts.reduce((bytes, part) => bytes + part.length, 0);
   /** Parsing again costs as much as all that came: bytes that were parsed so far. */
   let tried = 0;
   for (;;) {

@@ -4,6 +4,7 @@
  * checked by `adapters/claude-code/events.ts`.
  */
 import type { OpenCallInfo, Recorder } from '../../adapters/claude-code/perform.ts';
+import type { BegunAhead } from '../../engine/ahead.ts';
 import { answer } from '../../engine/answers.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { observe } from '../../engine/observe.ts';
@@ -14,6 +15,7 @@ import { toRelPath } from '../../rel-path.ts';
 import type { BeginCallOptions, EndCallOptions } from '../../schemas.ts';
 import type { SessionRecord } from '../../timeline/timeline.ts';
 import type { Result } from '../../types.ts';
+import { MAX_ENTRIES } from './early.ts';
 
 export interface RecorderOptions {
   readonly root: string;
@@ -22,6 +24,7 @@ export interface RecorderOptions {
   readonly threadId: string;
   /** The event is one that asks for a look at the tree first, not for a boundary. */
   readonly lookAhead: boolean;
+  readonly begun: BegunAhead | null;
 }
 
 /** Files that are not read by then are read by later looks. Milliseconds; a host gives a hook 30 or 60 seconds. */
@@ -41,17 +44,18 @@ export class EngineRecorder implements Recorder {
   }
 
   /** @throws what `engine/answers.ts` knows as unavailable, and `TakebackError` */
-  static async open({ root, dataDir, backend, threadId, lookAhead }: RecorderOptions): Promise<EngineRecorder> {
+  static async open({ root, dataDir, backend, threadId, lookAhead, begun }: RecorderOptions): Promise<EngineRecorder> {
     const engine = await openEngine({
-      root: await resolveRoot(root, false),
+      root: begun === null ? await resolveRoot(root, false) : root,
       dataDir,
       backend,
       include: undefined,
       exclude: undefined,
       maxFileBytes: undefined,
-      maxEntries: 2_000_000,
+      maxEntries: MAX_ENTRIES,
       maxFileEvents: 0,
       lookAhead,
+      begun: begun ?? undefined,
       options: {
         captureDeadlineMs: CAPTURE_DEADLINE_MS,
         retention: { maxAgeDays: DAY, maxBytes: 2 * GIB, maxBoundaries: undefined },

@@ -13,6 +13,7 @@ mod adopt;
 mod batch;
 mod chunks;
 mod collect;
+mod unread;
 
 const SEED: u64 = 7;
 

@@ -14,7 +14,8 @@ use crate::scan::{Limits, Request, cores};
 use crate::task::{self, Answer, Bytes, CancelToken, ProgressFn, Queue, Work};
 use crate::tree::{Options, Scanned, Tree};
 use crate::wire::{
-    Hash, Position, Reader, Writer, decode_paths, decode_versions, encode_changes, encode_paths, encode_versions,
+    Hash, Position, Reader, Writer, decode_paths, decode_versions, encode_changes, encode_paths,
+    encode_versions,
 };
 use crate::{borrow, ingest, segment::SegmentStore};
 
@@ -40,6 +41,8 @@ fn options_of(bytes: &[u8]) -> Result<Options> {
         max_file_bytes,
         max_entries,
         scratch,
+        #[cfg(test)]
+        clock: None,
         threads: cores(),
     };
     Ok(Options {

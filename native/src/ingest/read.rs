@@ -189,7 +189,9 @@ impl Sink<'_> {
 
     /// The name of bytes that need not be stored.
     fn kept(&self, bytes: &[u8]) -> Option<Hash> {
-        let Request { hash_only, stored, .. } = self.request;
+        let Request {
+            hash_only, stored, ..
+        } = self.request;
         if !*hash_only && stored.is_empty() {
             return None;
         }

@@ -29,7 +29,8 @@ const TWO_32 = 2 ** 32;
 /** High halves within it make numbers that are exact. */
 const SAFE_HIGH = 2 ** 21;
 
-const KIND = { absent: 0, file: 1, symlink: 2, dir: 3, special: 4, uncovered: 5 } as const;
+/** First byte of an encoded version. */
+export const KIND = { absent: 0, file: 1, symlink: 2, dir: 3, special: 4, uncovered: 5 } as const;
 
 export class Writer {
   #buffer = Buffer.allocUnsafe(256);

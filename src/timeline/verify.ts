@@ -8,7 +8,7 @@ import type { SqlDriver, SqlRow } from '../backend/backend.ts';
 import { TakebackError } from '../errors.ts';
 import { isBadPath } from '../rel-path.ts';
 import type { RelPath } from '../types.ts';
-import { decodeVersion } from '../wire.ts';
+import { decodeVersion, KIND } from '../wire.ts';
 import { bytes, toInt, toPath, toText } from './records.ts';
 
 export interface TimelineProblem {
@@ -107,6 +107,11 @@ function named(row: SqlRow): string {
     .join(' ');
 }
 
+/** A name that was gone, made again where nobody could look, and then seen: it enters as uncovered. */
+function cameIntoSight(after: Buffer, before: Buffer): boolean {
+  return after[0] === KIND.absent && before[0] === KIND.uncovered;
+}
+
 /** Per path: before = the after of the row before; each version can be decoded. Answers how many rows it looked at. */
 async function verifyChains(driver: SqlDriver, problems: TimelineProblem[]): Promise<number> {
   let rows = 0;
@@ -120,7 +125,7 @@ async function verifyChains(driver: SqlDriver, problems: TimelineProblem[]): Pro
     );
     for (const row of page) {
       const [path, seq, before, after] = [bytes(row[0]), toInt(row[1]), bytes(row[2]), bytes(row[3])];
-      if (last?.path.equals(path) && !last.after.equals(before)) {
+      if (last?.path.equals(path) && !last.after.equals(before) && !cameIntoSight(last.after, before)) {
         problems.push({
           kind: 'chain',
           path: toPath(path),

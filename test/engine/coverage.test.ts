@@ -221,6 +221,18 @@ describeBackends('coverage', (backend) => {
     if (backend === 'native') expect(reached).toBe(true);
   });
 
+  test('a path that was deleted, made again where rules hid it, and is seen again leaves a sound store', async () => {
+    await using story = await Story.begin(backend, 'mkdir d; echo 0 >d/n');
+    await story.cp('a');
+    await story.t('rm -r d');
+    story.u('echo d/ >.gitignore; mkdir d; echo 1 >d/n');
+    await story.cp('b');
+    story.u('rm .gitignore');
+    await story.cp('c');
+    expect(got(await story.workspace.verify()).problems).toEqual([]);
+    expect(digest(await story.undo('a')).refused).toEqual({ 'd/n': 'changed-outside-session' });
+  });
+
   test('a deadline marks the capture partial; what it left is read behind the turn and restorable', async () => {
     await using story = await Story.begin(backend, '');
     for (let i = 0; i < 300; i++) story.space.write(`f${i}`, `${i}\n`.repeat(2000));

@@ -86,9 +86,10 @@ async function fails(
     if (differs.length > 0) faults.push(`it says done, and ${differs} differ`);
   }
   const { faults: found, end } = await settle(at, after, { backend, recover: 'rollback' });
+  const unseen = (last?.problems ?? []).map(({ path }: { path: string }) => path);
   const part = end === 'neither' || outcome === 'partial';
   const done = command.changesTree === true && end === 'after';
-  faults.push(...found, ...(await retry(at, after, { backend, done, part, program: program as string })));
+  faults.push(...found, ...(await retry(at, after, { backend, done, part, unseen, program: program as string })));
   return faults.map((fault) => `${action} (${call ?? 'not met'}) → ${outcome}: ${fault}`);
 }
 

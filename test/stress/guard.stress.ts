@@ -1,6 +1,6 @@
 /**
  * Drives `native/src/apply/stress.rs` (six writers against replace, delete and recreate, and the same on "check, then rename",
- * which must lose bytes) on five file systems, and the attacks on folders and path resolution (`attack.rs`, `path/tests.rs`).
+ * which must lose bytes; `late.rs`: without the second look bytes must be displaced) on five file systems, and the attacks on folders and path resolution (`attack.rs`, `path/tests.rs`).
  */
 import { tmpdir } from 'node:os';
 import { describe, expect, test } from 'vitest';
@@ -22,7 +22,7 @@ describe('guard', () => {
       async () => {
         using disk = new FileSystem(kind, { megabytes: 512 });
         const env = { TAKEBACK_STRESS_ROUNDS: String(ROUNDS) };
-        const told = await runTests(program as string, ['apply::stress'], { folder: disk.folder, env });
+        const told = await runTests(program as string, ['apply::stress', 'apply::late'], { folder: disk.folder, env });
         console.info(`${kind}\n${told.join('\n')}`);
         const cells = told.filter((line) => line.includes('Tally'));
         expect(cells).toHaveLength(24);
@@ -31,6 +31,8 @@ describe('guard', () => {
         const seen = kind === 'overlayfs' ? cells.filter((line) => !line.includes('Mapped')) : cells;
         expect(seen.filter((line) => !line.includes('silent: 0'))).toEqual([]);
         expect(told.filter((line) => line.startsWith('check, then act'))).toHaveLength(1);
+        const late = told.filter((line) => line.includes('second look left out'));
+        expect(late.filter((line) => /displaced [1-9]\d*; with it 0$/.test(line))).toHaveLength(2);
       },
     );
   }

@@ -1,6 +1,7 @@
 /**
  * Edits of the same size right after a look, seven kinds on six file systems: none is missed, by either backend. The same edits
- * with the racy rule switched off (in the portable tree, mocked here) are missed, so the table bites.
+ * with the racy rule switched off are missed, so the table bites: in the portable tree (mocked here), and in the native one (by its own
+ * tests, `native/src/tree/tests/racy.rs`).
  *
  * Stores through a memory map are the native backend's alone to see: a file that is mapped for writing is never trusted, by its lease. The
  * portable backend can't tell, nor can a lease on overlayfs: what is missed there is printed and not judged (LIMITS).
@@ -27,6 +28,7 @@ import { SegmentStore } from '../../src/backend/portable/segments.ts';
 import { TreeHost } from '../../src/backend/portable/tree.ts';
 import { NO_SOURCES, TreeKit } from '../backend/tree-kit.ts';
 import { availableBackends } from '../kit/backends.ts';
+import { runTests, testProgram } from './kit/crate.ts';
 import { FileSystem, type FileSystemKind, missing } from './kit/filesystems.ts';
 import { sized, tool } from './kit/tools.ts';
 
@@ -204,4 +206,15 @@ test.skipIf(lacks.get('ext4-128'))('without the racy rule they are missed', asyn
   }
   console.info(`without the rule, missed of ${EDITS} each: ${JSON.stringify(found)}`);
   for (const [what, count] of Object.entries(found)) expect(count, what).toBeGreaterThan(0);
+});
+
+const crate = testProgram();
+const noStamps = crate.missing || missing('ext4-128');
+
+test.skipIf(noStamps)(`nor does the native tree see them without it${noStamps ? `: ${noStamps}` : ''}`, async () => {
+  using disk = new FileSystem('ext4-128');
+  const tests = ['tree::tests::racy::without_the_racy_rule', '--ignored'];
+  const [told = ''] = await runTests(crate.program as string, tests, { folder: disk.folder, env: {} });
+  console.info(told);
+  expect(told).toMatch(/missed [1-9]\d* without the racy rule, 0 with it/);
 });

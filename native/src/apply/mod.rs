@@ -35,6 +35,8 @@ pub mod item;
 pub mod keep;
 #[cfg(test)]
 pub mod kit;
+#[cfg(test)]
+mod late;
 pub mod out;
 pub mod removals;
 pub mod sightings;

@@ -21,7 +21,7 @@ use crate::wire::Version;
 const SIZE: usize = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Writer {
+pub(super) enum Writer {
     RenameOver,
     Truncate,
     InPlace,
@@ -40,21 +40,21 @@ const WRITERS: [Writer; 6] = [
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Task {
+pub(super) enum Task {
     Replace,
     Delete,
     Recreate,
 }
 
 #[derive(Debug, Default, PartialEq)]
-struct Tally {
-    lost: usize,
-    silent: usize,
+pub(super) struct Tally {
+    pub(super) lost: usize,
+    pub(super) silent: usize,
     refused: usize,
 }
 
 /// Rounds a cell. The nightly run sets more.
-fn rounds() -> usize {
+pub(super) fn rounds() -> usize {
     std::env::var("TAKEBACK_STRESS_ROUNDS")
         .ok()
         .and_then(|n| n.parse().ok())
@@ -79,7 +79,7 @@ fn spin(time: Duration) {
     }
 }
 
-fn filled(token: &str) -> String {
+pub(super) fn filled(token: &str) -> String {
     format!("{token:F<SIZE$}")
 }
 
@@ -136,17 +136,21 @@ fn rename_over(path: &Path, token: &str, stem: &str) -> bool {
     std::fs::rename(&from, path).is_ok()
 }
 
-/// The guarded act, as apply runs it but without a journal (whose sync would make the rounds slow and the race rare).
-fn guarded(kit: &Kit, task: Task, trash: &Trash<'_>, round: usize) -> Result<(), Stop> {
-    let work = Work::default();
-    let context: Context<'_> = kit.hands.context(trash, &work);
+pub(super) fn item_of(kit: &Kit, task: Task, round: usize) -> Item {
     let (old, new) = (kit.text(&filled("A")), kit.text(&filled("B")));
     let change = match task {
         Task::Replace => entry("f", old, new),
         Task::Delete => entry("f", old, Version::Absent),
         Task::Recreate => entry("f", Version::Absent, new),
     };
-    let mut item = Item::new(&[round as u8; 16], round, change);
+    Item::new(&[round as u8; 16], round, change)
+}
+
+/// The guarded act, as apply runs it but without a journal (whose sync would make the rounds slow and the race rare).
+fn guarded(kit: &Kit, task: Task, trash: &Trash<'_>, round: usize) -> Result<(), Stop> {
+    let work = Work::default();
+    let context: Context<'_> = kit.hands.context(trash, &work);
+    let mut item = item_of(kit, task, round);
     if task == Task::Delete {
         removals::run(&context, std::slice::from_mut(&mut item));
         return item.result.expect("a removal ends");
@@ -184,7 +188,7 @@ fn trash_holds(kit: &Kit, token: &str) -> bool {
         .any(|e| std::fs::read_to_string(e.path()).is_ok_and(|bytes| bytes == token))
 }
 
-fn clear(kit: &Kit) {
+pub(super) fn clear(kit: &Kit) {
     for folder in ["root", "trash"] {
         for found in std::fs::read_dir(kit.base.join(folder)).unwrap().flatten() {
             std::fs::remove_file(found.path()).unwrap();
@@ -245,7 +249,12 @@ fn burst(kit: &Kit, token: &str, stem: &'static str) -> Box<dyn FnOnce() -> bool
     })
 }
 
-fn count(kit: &Kit, tally: &mut Tally, (tokens, writer): (&[String], Writer), (done, wrote): (bool, bool)) {
+pub(super) fn count(
+    kit: &Kit,
+    tally: &mut Tally,
+    (tokens, writer): (&[String], Writer),
+    (done, wrote): (bool, bool),
+) {
     let found = std::fs::read_to_string(kit.path("f")).unwrap_or_default();
     let tokens = if writer == Writer::TwoAtOnce {
         tokens

@@ -41,6 +41,8 @@ fn options_of(bytes: &[u8]) -> Result<Options> {
         max_file_bytes,
         max_entries,
         scratch,
+        #[cfg(test)]
+        clock: None,
         threads: cores(),
     };
     Ok(Options {

@@ -90,8 +90,21 @@ pub struct Limits {
     pub max_entries: u64,
     /// A folder of ours, for the clock.
     pub scratch: PathBuf,
+    /// In place of the file system's own now.
+    #[cfg(test)]
+    pub clock: Option<Clock>,
     /// That look and read at once: [`cores`].
     pub threads: usize,
+}
+
+impl Limits {
+    fn clock(&self, root: &OwnedFd) -> Clock {
+        #[cfg(test)]
+        if let Some(clock) = self.clock {
+            return clock;
+        }
+        Clock::of(root, &self.scratch)
+    }
 }
 
 /// As many threads as can run at once. Reads files: for the opening of a tree, not for each scan.
@@ -221,7 +234,7 @@ struct ScanMode {
 
 impl<'a> Scan<'a> {
     fn new(against: &Against<'a>, view: View, mode: ScanMode, work: &'a Work) -> Self {
-        let clock = Clock::of(&against.root.fd, &against.limits.scratch);
+        let clock = against.limits.clock(&against.root.fd);
         Scan {
             root: against.root,
             limits: against.limits,

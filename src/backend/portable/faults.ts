@@ -1,10 +1,12 @@
 /** What a fault of the operating system means to the store: one translation for every file of this folder. Pure. */
+import { constants } from 'node:os';
 import { TakebackError } from '../../errors.ts';
 import type { Progress, RelPath } from '../../types.ts';
 
-/** `code` of a Node system error, or `undefined`. */
+/** `code` of a Node system error, or `undefined`. Node has no word for a quota that is used up. */
 export function errnoOf(error: unknown): string | undefined {
-  return (error as NodeJS.ErrnoException | undefined)?.code;
+  const { code, errno } = (error as NodeJS.ErrnoException | undefined) ?? {};
+  return code === 'UNKNOWN' && errno === -constants.errno.EDQUOT ? 'EDQUOT' : code;
 }
 
 /** A system fault as a `TakebackError`: `ERR_NO_SPACE` for a full disk or quota, else `ERR_IO`. Others pass through. */

@@ -97,7 +97,7 @@ function peekLeaf(hand: Hand, path: RelPath, { folder, isSecret }: { folder: Fol
 function unseen(path: RelPath, error: unknown): Peek {
   const errno = error instanceof WalkError ? error.errno : errnoOf(error);
   const denied = errno === 'EACCES' || errno === 'EPERM';
-  if (!denied && !(error instanceof WalkError)) throw asStoreError(error, 'a path could not be looked at', path);
+  if (!denied && !(error instanceof WalkError)) throw asStoreError(error, `can't look at ./${path}`, path);
   const gone = errno === 'ENOENT' || errno === 'ENOTDIR' || errno === 'ELOOP';
   const reason = errno === 'EXDEV' ? 'mount' : 'unreadable';
   const version: Version = gone ? { kind: 'absent' } : { kind: 'uncovered', reason, stat: NO_STAT };

@@ -59,6 +59,6 @@ export function asStop(error: unknown): Stop {
     throw error;
   }
   const errno = errnoOf(error);
-  if (errno === undefined || !/^E[A-Z0-9]+$/.test(errno)) throw error;
+  if (errno === undefined || !/^(E[A-Z0-9]+|UNKNOWN)$/.test(errno)) throw error;
   return new Stop('failed', reasonOf(errno), { detail: (error as Error).message });
 }

@@ -28,6 +28,7 @@ pub fn open(folder: &std::path::Path, store: &Arc<SegmentStore>, change: impl Fn
         max_file_bytes: 1000,
         max_entries: 10_000,
         scratch: folder.join("data"),
+        clock: None,
         threads: 2,
     };
     change(&mut limits);

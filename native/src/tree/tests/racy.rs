@@ -5,6 +5,7 @@ use std::fs::{self, File, FileTimes};
 use super::kit::{Kit, open};
 use crate::ingest;
 use crate::scan::Request;
+use crate::scan::clock::Clock;
 use crate::task::Work;
 use crate::wire::Position;
 
@@ -212,4 +213,38 @@ fn a_deadline_leaves_files_for_later_and_late_bytes_are_nobodys_change() {
         changes[1].starts_with("z: (OutOfTime) => file") && !changes[1].ends_with(']'),
         "{changes:?}"
     );
+}
+
+const FILES: usize = 200;
+
+/// Edits of the same size right after a look that the next look missed, of `rounds` times so many files.
+fn missed(rounds: usize, clock: Option<Clock>) -> usize {
+    let mut kit = Kit::new();
+    kit.tree = open(kit.folder.path(), &kit.store, |limits| limits.clock = clock);
+    let write = |kit: &Kit, letter: &str| (0..FILES).for_each(|i| kit.write(&format!("f{i}"), letter));
+    write(&kit, "a");
+    kit.boundary();
+    let mut missed = 0;
+    for round in 0..rounds {
+        write(&kit, ["b", "d"][round % 2]);
+        kit.observe();
+        write(&kit, ["c", "e"][round % 2]);
+        missed += FILES - kit.observe().len();
+    }
+    missed
+}
+
+#[test]
+#[ignore = "wants stamps of whole seconds: same-size.stress.ts makes such a file system"]
+fn without_the_racy_rule_edits_of_the_same_size_are_missed_and_with_it_none() {
+    // A now that all times are older than: every stat key is trusted.
+    let never = Clock {
+        now_ns: i64::MAX,
+        tick_ns: 0,
+    };
+    let rounds = 20;
+    let (without, with) = (missed(rounds, Some(never)), missed(rounds, None));
+    println!("{rounds} rounds of {FILES} edits: missed {without} without the racy rule, {with} with it");
+    assert!(without > 0, "the table must bite");
+    assert_eq!(with, 0);
 }

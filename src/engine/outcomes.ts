@@ -36,7 +36,9 @@ export async function withLateFaults(
   entries: readonly ApplyEntry[],
   outcomes: readonly ApplyOutcome[],
 ): Promise<readonly ApplyOutcome[]> {
-  const failed = outcomes.filter(({ status }) => status === 'failed').map(({ path }) => path);
+  // Below a link or what is no folder every path looks absent: that tells nothing of a deletion.
+  const faulted = ({ status, reason }: ApplyOutcome) => status === 'failed' && reason !== 'walk-failed';
+  const failed = outcomes.filter(faulted).map(({ path }) => path);
   if (failed.length === 0) return outcomes;
   const disk = await onDisk(engine, failed).catch((error: unknown) => {
     // The fault lasts: nothing more can be told of these paths, and what was done must be recorded.

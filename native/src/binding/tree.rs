@@ -32,19 +32,18 @@ fn options_of(bytes: &[u8]) -> Result<Options> {
     let store_id = reader.array()?;
     let skip = read_paths(&mut reader)?;
     let (max_file_bytes, max_entries) = (reader.u64()?, reader.u64()?);
-    let scratch = path_of(&reader.name()?);
-    // How paths are resolved is the hands' concern.
-    reader.u8()?;
-    reader.end()?;
     let limits = Limits {
         skip,
         max_file_bytes,
         max_entries,
-        scratch,
+        scratch: path_of(&reader.name()?),
         #[cfg(test)]
         clock: None,
         threads: cores(),
     };
+    // How paths are resolved is the hands' concern.
+    reader.u8()?;
+    reader.end()?;
     Ok(Options {
         root,
         index_file,

@@ -110,7 +110,8 @@ function conflictOf(facts: PathFacts, peek: Peek, options: GuardOptions): EntryR
   return undefined;
 }
 
-/** A folder that an operation of the session made, and could not give its mode. */
+/** What an operation of the session left where it failed: nothing, or a folder that it made and could not give its mode. */
 function isOurs({ path, target, last }: PathFacts, { version }: Peek, { tried }: GuardOptions): boolean {
-  return target.kind === 'dir' && version.kind === 'dir' && last.kind !== 'dir' && tried?.has(path) === true;
+  if (tried?.has(path) !== true) return false;
+  return version.kind === 'absent' || (target.kind === 'dir' && version.kind === 'dir' && last.kind !== 'dir');
 }

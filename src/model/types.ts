@@ -99,7 +99,7 @@ export interface Conflicts {
   readonly onConflict: ConflictPolicy;
   /** What came later is kept: changes since are merged, whatever the policy, and a clash is refused. */
   readonly keepLater?: boolean | undefined;
-  /** Paths at which an operation of the session failed: a folder there may be what it left. */
+  /** Paths at which an operation of the session failed: what is there may be what it left. */
   readonly tried?: ReadonlySet<RelPath> | undefined;
   /** Answers to `mergeNeeds`. A merge that lacks its answer is refused. */
   readonly merges?: ReadonlyMap<RelPath, Merged> | undefined;

@@ -1,5 +1,5 @@
 /** A redo or an unrevert that a fault of the system cut short: what it left is offered again, what it did is the session's. */
-import { chmodSync } from 'node:fs';
+import { chmodSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { ApplyOutcome } from '../../src/backend/backend.ts';
@@ -165,6 +165,16 @@ describeBackends('cut short', (backend) => {
       expect(story.space.sh('stat -c %a d; cat d/x')).toBe('755\n0');
     },
   );
+
+  test('a file that a failed redo could not put back after it took it out comes with the next', async () => {
+    await using story = await begin();
+    got(await story.session().undo());
+    const late = (): void => rmSync(join(story.space.root, 'b'));
+    await failing(story, { paths: ['b'], late }, (session) => session.redo());
+    expect(tree(story)).toBe('1 - - new\n');
+    expect(got(await story.session().redo()).outcome).toBe('done');
+    expect(tree(story)).toBe(NEW);
+  });
 
   test('a folder of somebody else that stands where one is to be made is left', async () => {
     await using story = await Story.begin(backend, '');

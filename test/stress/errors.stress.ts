@@ -88,7 +88,7 @@ async function fails(
   const { faults: found, end } = await settle(at, after, { backend, recover: 'rollback' });
   const unseen = (last?.problems ?? []).map(({ path }: { path: string }) => path);
   const part = end === 'neither' || outcome === 'partial';
-  const done = command.changesTree === true && end === 'after';
+  const done = command.changesTree === true && end === 'after' && outcome !== 'partial';
   faults.push(...found, ...(await retry(at, after, { backend, done, part, unseen, program: program as string })));
   return faults.map((fault) => `${action} (${call ?? 'not met'}) → ${outcome}: ${fault}`);
 }

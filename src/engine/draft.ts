@@ -53,7 +53,6 @@ export interface PlanRequest extends WorkOptions {
 /** A plan with what its execution needs. */
 export interface Draft {
   readonly plan: ModelPlan;
-  readonly token: string;
   readonly irreversible: readonly Irreversible[];
   readonly notes: readonly string[];
   /** What the index knew of the paths that were looked at; empty where the caller holds no lock, and will not write. */
@@ -94,7 +93,6 @@ export async function draftRestore(
   const plan = await linkedMoves(engine, planRestore(input), within);
   return {
     plan,
-    token: tokenOf(plan),
     irreversible: irreversibleCalls(adoptCalls(calls, session.id, lineage), session.id, window),
     notes,
     known: input.known,
@@ -139,7 +137,7 @@ export async function draftRedo(
   };
   const input = await withMerges(engine, { read, needs: redoMergeNeeds, locked: true });
   const plan = await linkedMoves(engine, planRedo(input), rows);
-  return { plan, token: tokenOf(plan), irreversible: [], notes: [], known: input.known };
+  return { plan, irreversible: [], notes: [], known: input.known };
 }
 
 /** Paths at which operations failed. */
@@ -165,7 +163,8 @@ async function withMerges<T extends RestoreInput | RedoInput>(
   return { ...input, merges: await mergeAll(engine, needs(input)) };
 }
 
-function tokenOf(plan: ModelPlan): string {
+/** Names a plan: another one has another token. */
+export function tokenOf(plan: ModelPlan): string {
   return createHash('sha256').update(tokenBytes(plan)).digest('hex');
 }
 
@@ -185,7 +184,7 @@ export function toPlan(
 ): Plan {
   return {
     boundaryId: boundary.boundaryId,
-    token: draft.token,
+    token: tokenOf(draft.plan),
     entries: publicPlan(draft.plan).map((entry) => {
       const own = hunks.get(entry.path);
       return own === undefined ? entry : { ...entry, hunks: own };

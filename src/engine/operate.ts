@@ -11,7 +11,7 @@ import type { BoundaryRecord, OperationKind, OperationRecord, SessionRecord } fr
 import type { ConflictPolicy, Plan, RandomId, Receipt, RelPath, WorkOptions } from '../types.ts';
 import { sameVersion } from '../wire.ts';
 import { UnavailableError } from './answers.ts';
-import { type Draft, draftRedo, draftRestore, type PlanRequest, toPlan } from './draft.ts';
+import { type Draft, draftRedo, draftRestore, type PlanRequest, tokenOf, toPlan } from './draft.ts';
 import type { Engine } from './engine.ts';
 import { type HunkChoices, onlyHunks } from './hunks.ts';
 import { dropIntent, JOURNAL, writeIntent } from './intent.ts';
@@ -94,7 +94,7 @@ export async function operate(engine: Engine, session: SessionRecord, request: O
     await engine.catchUp();
     await refuseOpenCalls(engine, session);
     const draft = await request.draft();
-    if (request.planToken !== undefined && request.planToken !== draft.token) {
+    if (request.planToken !== undefined && request.planToken !== tokenOf(draft.plan)) {
       throw new UnavailableError(
         'stale-plan',
         'files changed since the plan was made; make a new plan and look at it again',

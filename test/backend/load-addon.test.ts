@@ -42,9 +42,9 @@ describe('the loader of the addon', () => {
 
   test('tells an addon of another version, or of another contract, from ours', () => {
     const addon = (version: string, contract: number) => ({ version: () => version, contract: () => contract });
-    const ours = addon('1.2.3', 4);
+    const ours = addon('1.2.3', 5);
     expect(loadAddon(loader(() => ours))).toEqual({ addon: ours });
-    for (const other of [addon('1.2.2', 4), addon('1.2.3', 3), {}]) {
+    for (const other of [addon('1.2.2', 5), addon('1.2.3', 4), {}]) {
       expect(() => loadAddon(loader(() => other))).toThrow(expect.objectContaining({ code: 'ERR_BINDING_MISMATCH' }));
     }
   });

@@ -4,11 +4,12 @@
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import type { ApplyEntry } from '../backend/backend.ts';
 import { applyEntries } from '../model/plan.ts';
 import { buildReceipt, CALL_IS_OPEN } from '../model/receipt.ts';
 import type { SettledReceipt } from '../model/types.ts';
 import type { BoundaryRecord, OperationKind, OperationRecord, SessionRecord } from '../timeline/timeline.ts';
-import type { ConflictPolicy, Plan, RandomId, Receipt, RelPath, WorkOptions } from '../types.ts';
+import type { ConflictPolicy, Hash, Plan, RandomId, Receipt, RelPath, WorkOptions } from '../types.ts';
 import { sameVersion } from '../wire.ts';
 import { UnavailableError } from './answers.ts';
 import { type Draft, draftRedo, draftRestore, type PlanRequest, tokenOf, toPlan } from './draft.ts';
@@ -145,7 +146,7 @@ async function execute(
       notes: draft.notes,
     });
   const touched = outcomes.filter((o) => o.status === 'done').map((o) => o.path);
-  const written = new Set(entries.flatMap(({ target }) => (target.kind === 'file' ? [target.content] : [])));
+  const written = contentsOf(entries, new Set(touched));
   const unwritten = touched.length > 0 || request.always === true ? null : settle();
   const isNothing = unwritten !== null && unwritten.settled.length + unwritten.partial.length === 0;
   const executed = isNothing
@@ -156,6 +157,16 @@ async function execute(
     await dropIntent(engine, operationId);
   }
   return executed;
+}
+
+/** Contents that were read from the store to write these paths; a change of mode alone reads none. */
+function contentsOf(entries: readonly ApplyEntry[], written: ReadonlySet<RelPath>): ReadonlySet<Hash> {
+  const contents = new Set<Hash>();
+  for (const { path, expect, target } of entries) {
+    const isSame = expect.kind === 'file' && target.kind === 'file' && expect.content === target.content;
+    if (target.kind === 'file' && !isSame && written.has(path)) contents.add(target.content);
+  }
+  return contents;
 }
 
 function landingOf(session: SessionRecord, request: OperationRequest): Landing {

@@ -99,7 +99,7 @@ impl Put {
         }
     }
 
-    /// What is at a name. Where it can't be read, by its identity alone: then it equals nothing that we put there.
+    /// What is at a name. Where it can't be read, by its identity alone.
     fn at(at: At<'_>, store: &SegmentStore) -> (Self, Writer) {
         match at.look(store) {
             Ok(look) => (Put::of(&look), look.writer),
@@ -109,6 +109,11 @@ impl Put {
                 (Put { id, version }, Writer::Unknown)
             }
         }
+    }
+
+    /// It is there, and can't be read.
+    fn is_unread(&self) -> bool {
+        self.id.is_some() && self.version == Version::Absent
     }
 }
 
@@ -335,6 +340,8 @@ pub fn exchange_back(context: &Context<'_>, (temp, path): (At<'_>, At<'_>), mut 
         }
         match Put::at(temp, context.store) {
             (out, writer) if out == put && writer != Writer::Open => return,
+            // Ours, by its identity: to swap again would put it back. It is kept, whatever it holds by now.
+            (out, _) if out.is_unread() && out.id == put.id => return,
             _ => put = going_in,
         }
     }

@@ -255,11 +255,15 @@ impl Item {
         self.result.is_none()
     }
 
+    /// What came out is kept, or never did: nobody waits for its lease any more.
     pub fn done(&mut self) {
+        self.out = None;
         self.result = Some(Ok(()));
     }
 
+    /// What came out is back, or kept.
     pub fn stop(&mut self, stop: Stop) {
+        self.out = None;
         self.result = Some(Err(stop));
     }
 

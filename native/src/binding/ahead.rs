@@ -11,7 +11,7 @@ use super::segments::{NativeSegments, path_of, seed_of};
 use super::tree::NativeTree;
 use crate::error::EngineError;
 use crate::segment::SegmentStore;
-use crate::task::Answer;
+use crate::task::{Answer, Queue};
 
 /// Both handles without a wait, and a first look that begins before they are asked for one. Segments are read by the first use
 /// of a blob.
@@ -27,9 +27,11 @@ pub fn open_ahead<'env>(
         &path_of(dir),
         seed_of(&seed).map_err(thrown)?,
     ));
+    // Before the answers: without a thread nobody would give them.
+    let queue = Queue::new("tree").map_err(thrown)?;
     let (loaded, loading) = Answer::promised(env)?;
     let (scan, scanning) = Answer::promised(env)?;
-    let tree = NativeTree::begun(options, store.clone(), loaded, scan).map_err(thrown)?;
+    let tree = NativeTree::begun(queue, (options, store.clone()), (loaded, scan)).map_err(thrown)?;
     let mut opened = Object::new(env)?;
     opened.set("tree", tree)?;
     opened.set("loaded", loading)?;

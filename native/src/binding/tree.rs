@@ -79,14 +79,13 @@ impl NativeTree {
     /// A handle that is there at once; its thread opens the tree, loads the index and scans, and answers what
     /// `load` and `rules`, then what `scan` would. A tree that can't be opened is closed. Without an index there is no scan.
     pub fn begun(
-        options: &[u8],
-        store: Arc<SegmentStore>,
-        loaded: Answer<LoadedAhead>,
-        scan: Answer<Bytes>,
+        queue: Queue,
+        (options, store): (&[u8], Arc<SegmentStore>),
+        (loaded, scan): (Answer<LoadedAhead>, Answer<Bytes>),
     ) -> Result<Self> {
         let handle = NativeTree {
             tree: Arc::new(Mutex::new(None)),
-            queue: Queue::new("tree")?,
+            queue,
         };
         let (options, place) = (options.to_vec(), handle.tree.clone());
         handle.queue.run(move || {

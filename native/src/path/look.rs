@@ -202,13 +202,17 @@ fn read_leased(open: &mut OpenFile, store: &SegmentStore) -> Sys<Option<Look>> {
     }))
 }
 
-/// The same look at what is a file, most likely: opened before it is stat-ed, and handed out with its lease, so that
-/// [`OpenFile::is_as_read`] tells later whether the look still stands. None: it is no file, or had to be looked at by name.
+/// The same look, and where it is a file, the file with its lease, so that [`OpenFile::is_as_read`] tells later whether the
+/// look still stands. None: it is no file, or had to be looked at once more.
 pub fn look_and_hold(
     dir: BorrowedFd<'_>,
     name: &[u8],
     store: &SegmentStore,
 ) -> Sys<(Look, Option<OpenFile>)> {
+    let stat = leaf::stat(dir, name)?;
+    if stat.is_none_or(|stat| leaf::kind(&stat) != FileKind::File) {
+        return look(dir, name, store).map(|look| (look, None));
+    }
     match OpenFile::open(dir, name) {
         Ok(mut open) => {
             if let Some(look) = read_leased(&mut open, store)? {

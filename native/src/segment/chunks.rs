@@ -186,6 +186,7 @@ impl Iterator for Pieces<'_> {
 impl SegmentStore {
     /// The bytes of a blob, at most a chunk at once. What came before an error is not to be used.
     pub fn pieces(&self, hash: &Hash) -> Result<Pieces<'_>> {
+        self.open_check()?;
         let chunks = self.chunks_of(hash)?.map(|mut chunks| {
             chunks.reverse();
             chunks

@@ -84,8 +84,6 @@ export class SessionHandle implements Session {
   readonly #use: () => Engine;
   /** Calls whose begin was not available: their end answers the same. */
   readonly #failedBegins = new Map<string, Unavailable>();
-  /** As the timeline had it last. */
-  #recorded: SessionRecord | null = null;
 
   constructor(use: () => Engine, key: SessionKey) {
     this.#use = use;
@@ -123,17 +121,9 @@ export class SessionHandle implements Session {
     return result;
   }
 
-  /** With the session as it was last known: one that was dropped since records nothing under its old number, and is made anew. */
+  /** Asked for each time: one that was dropped by others may keep its number, without its key. */
   async #onRecord<T>(engine: Engine, work: (session: SessionRecord) => Promise<T>): Promise<T> {
-    const known = this.#recorded;
-    try {
-      if (known !== null) return await work(known);
-    } catch (error) {
-      const now = await engine.timeline.findSession(this.#key).catch(() => known);
-      if (now?.id === known?.id) throw error;
-    }
-    this.#recorded = await engine.timeline.ensureSession(this.#key);
-    return work(this.#recorded);
+    return work(await engine.timeline.ensureSession(this.#key));
   }
 
   #failed(unavailable: Unavailable): void {

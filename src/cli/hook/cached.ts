@@ -85,7 +85,11 @@ function writeCache(file: string, bytes: Buffer): void {
     renameSync(temporary, file);
   } catch {
     // A hook without a cache is slower, nothing else.
-    rmSync(temporary, { force: true });
+    try {
+      rmSync(temporary, { force: true });
+    } catch {
+      // No folder that can be reached: nothing is there.
+    }
   }
 }
 

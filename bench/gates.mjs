@@ -5,7 +5,6 @@
  * with took about the same time in all rounds, and a row passes with the first such try that meets its bar. Where all tries were
  * noisy the row is told as undecided, and doesn't fail. A bar that is known to be missed is told so, and fails above its ceiling.
  */
-import { setTimeout as pause } from 'node:timers/promises';
 import { BARS, FACTS, judge, judgeValue, PORTABLE_BARS } from './bars.mjs';
 import { busyNow, othersSince } from './noise.mjs';
 import {
@@ -14,15 +13,14 @@ import {
   callRows,
   captureRows,
   firstRow,
-  hideGit,
   longestBlock,
   planRow,
-  showGit,
   storeSizes,
   undoRow,
+  warmUp,
   watchRows,
 } from './rows.mjs';
-import { available, measure, quantile, TICK_MS } from './stage.mjs';
+import { available, measure, quantile } from './stage.mjs';
 
 const TRIES = 3;
 const ROUNDS = 7;
@@ -56,12 +54,7 @@ async function settle(row, { bars, rounds }) {
 
 async function settled(stage, options = {}) {
   const { workspace, session } = await stage.open(options);
-  // With git's objects standing for files, the first edit of each would store what it replaced, too.
-  hideGit(stage);
-  available(await session.capture('start'));
-  showGit(stage);
-  await pause(TICK_MS);
-  available(await session.capture('settled'));
+  await warmUp(stage, session);
   return { workspace, session };
 }
 

@@ -167,12 +167,22 @@ export function firstRow(stage) {
   };
 }
 
-export function hideGit({ root, scratch, peers }) {
+function hideGit({ root, scratch, peers }) {
   if (peers !== null) renameSync(join(root, '.git'), join(scratch, 'hidden.git'));
 }
 
-export function showGit({ root, scratch, peers }) {
+function showGit({ root, scratch, peers }) {
   if (peers !== null) renameSync(join(scratch, 'hidden.git'), join(root, '.git'));
+}
+
+/** Captures until all bytes are in the store, and nothing is younger than a tick: what warm rows begin from. */
+export async function warmUp(stage, session) {
+  // With git's objects standing for files, the first edit of each would store what it replaced, too.
+  hideGit(stage);
+  available(await session.capture('start'));
+  showGit(stage);
+  await pause(TICK_MS);
+  available(await session.capture('settled'));
 }
 
 /** Nothing is read: git's objects stand for the files. */

@@ -24,12 +24,11 @@ import {
   callRows,
   captureRows,
   firstRow,
-  hideGit,
   longestBlock,
   planRow,
-  showGit,
   storeSizes,
   undoRow,
+  warmUp,
   watchRows,
 } from './rows.mjs';
 import { available, measure, quantile, Stage, TICK_MS } from './stage.mjs';
@@ -93,12 +92,7 @@ async function runRows(stage, { rounds, wanted, facts }) {
   await add(first, Math.min(rounds, SLOW_ROUNDS));
   const { workspace, session } = await stage.open();
   try {
-    // With git's objects standing for files, the first edit of each would store what it replaced, too.
-    hideGit(stage);
-    available(await session.capture('start'));
-    showGit(stage);
-    await pause(TICK_MS);
-    available(await session.capture('settled'));
+    await warmUp(stage, session);
     for (const row of [...callRows(stage, session), ...captureRows(stage, session)]) await add(row, rounds);
     await add(bracketRow(stage, session), rounds);
     await add(planRow(stage, session), Math.min(rounds, 2 * SLOW_ROUNDS));
@@ -116,9 +110,7 @@ async function runRows(stage, { rounds, wanted, facts }) {
 async function watched(stage, add) {
   const { workspace, session } = await stage.open({ watch: true });
   try {
-    available(await session.capture('start'));
-    await pause(TICK_MS);
-    available(await session.capture('settled'));
+    await warmUp(stage, session);
     const { capabilities } = available(await workspace.capabilities());
     if (!capabilities.watch.on) console.log(`watch mode: ${capabilities.watch.why}`);
     else for (const row of watchRows(stage, session)) await add(row);

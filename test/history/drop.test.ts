@@ -38,6 +38,29 @@ describeBackends('drop', (backend) => {
     expect(got(await story.workspace.verify()).problems).toEqual([]);
   });
 
+  test('who still holds it, where it keeps its number for calls of others, records under its own name', async () => {
+    await using story = await Story.begin(backend, 'echo 1 >f');
+    const [held, other, two] = [story.session('s1'), story.session('s1'), story.session('s2')];
+    await story.cp('a', { session: held });
+    await story.cp('b', { session: two });
+    got(await held.beginCall('c1'));
+    got(await two.beginCall('c2'));
+    story.space.sh('echo 2 >f');
+    got(await held.endCall('c1'));
+    got(await two.endCall('c2'));
+    got(await other.drop());
+    await story.cp('c', { session: held });
+    await story.turnOf(held, 'echo 3 >g');
+    expect(got(await held.timeline()).items.filter(({ type }) => type === 'boundary')).toHaveLength(1);
+    expect(got(await held.undo()).outcome).toBe('done');
+    expect(story.space.sh('ls')).toBe('f\n');
+    got(await held.drop());
+    await story.cp('d', { session: held });
+    expect(got(await held.timeline()).items).toHaveLength(1);
+    got(await two.drop());
+    expect(got(await story.workspace.verify()).problems).toEqual([]);
+  });
+
   test('what it and another session could both have made stays contested', async () => {
     await using story = await Story.begin(backend, 'echo 1 >f');
     const [one, two] = [story.session('s1'), story.session('s2')];

@@ -81,7 +81,8 @@ function writeCache(file: string, bytes: Buffer): void {
   const temporary = `${file}.${process.pid}`;
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    writeFileSync(temporary, bytes, { mode: 0o600, flag: 'wx' });
+    // V8 checks the cache's head and length, not its bytes: a power cut must not leave a file of that length with others.
+    writeFileSync(temporary, bytes, { mode: 0o600, flag: 'wx', flush: true });
     renameSync(temporary, file);
   } catch {
     // A hook without a cache is slower, nothing else.

@@ -233,6 +233,20 @@ describeBackends('hooks fail open', (backend) => {
     record(new Hooks(space, backend), new Script(space.root));
     expect(readFileSync(space.dataDir, 'utf8')).toBe('not a folder');
   });
+
+  test('where the state folder, in which the cache of code lies, is a file', async () => {
+    await using space = new Space();
+    const state = join(space.base, 'state-file');
+    writeFileSync(state, 'not a folder');
+    const [hooks, script] = [new Hooks(space, backend), new Script(space.root)];
+    const events = [
+      script.prompt(P1, 'x'),
+      script.pre('Bash', 'c1', { command: 'true' }),
+      script.post('Bash', 'c1', { command: 'true' }),
+    ];
+    for (const event of events) expect(hooks.send(event, { XDG_STATE_HOME: state })).toEqual(UNHEARD);
+    expect(hooks.problems()).toEqual([]);
+  });
 });
 
 test('problems are kept in a file of the user alone, bounded, never through a link', async () => {
